@@ -1,0 +1,44 @@
+"""What every test may rely on: real corpora where given, seeds, few threads, and GPU tests that skip themselves."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--corpora", type=Path, metavar="DIR", help="folder of real corpora; tests of them skip without")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(2)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+
+
+@pytest.fixture(scope="session")
+def corpora(request: pytest.FixtureRequest) -> Path:
+    """The folder given as --corpora."""
+    folder: Path | None = request.config.getoption("--corpora")
+    if folder is None:
+        pytest.skip("needs --corpora DIR")
+    if not folder.is_dir():
+        pytest.fail(f"--corpora {folder} is no folder")
+    return folder.resolve()
+
+
+@pytest.fixture(autouse=True)
+def seeds() -> None:
+    """Every test draws the same random numbers, alone or in company."""
+    random.seed(1)
+    np.random.seed(1)
+    torch.manual_seed(1)

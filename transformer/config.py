@@ -1,0 +1,261 @@
+"""Every setting there is: meaning, unit, bounds and default, on one page.
+
+Values come from a YAML file and from `section.key=value` overrides (see `config_file`). Unknown keys, values out of
+bounds and values that contradict each other are refused, all in one message, before any work starts. Sources: Vaswani
+et al. 2017 unless another one is named.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+
+
+def _whole_number(value: object) -> object:
+    """`1e5` is a float in YAML; where an integer is asked for it means 100000."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(_whole_number)]
+# Counts end at a thousand million: more is a slip of the keyboard.
+Count = Annotated[int, Field(ge=1, le=10**9), BeforeValidator(_whole_number)]
+CountOrZero = Annotated[int, Field(ge=0, le=10**9), BeforeValidator(_whole_number)]
+Probability = Annotated[float, Field(ge=0, lt=1)]
+Text = Annotated[str, Field(min_length=1)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.+-]*$")]  # becomes part of file names
+
+
+class Section(BaseModel):
+    """A group of settings: immutable, unknown keys refused, no silent conversion between types."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class FileCorpus(Section):
+    """Two text files, plain or .gz, UTF-8; line N of one translates line N of the other."""
+
+    src: Text = Field(description="Source text file; relative to the config file.")
+    tgt: Text = Field(description="Target text file, with exactly as many lines.")
+
+
+class HubCorpus(Section):
+    """A dataset of the `datasets` library, in WMT's schema (`translation: {de: …, en: …}`) or with flat columns."""
+
+    hub: Text = Field(description="A local folder of parquet files if there is one, else a dataset's name on the hub.")
+    config: Text | None = Field(None, description="The dataset's configuration, such as de-en.")
+    split: Text = Field("train", description="The dataset's split.")
+    src_column: Text | None = Field(None, description="Flat source column; null: translation[data.src_lang].")
+    tgt_column: Text | None = Field(None, description="Flat target column; null: translation[data.tgt_lang].")
+
+    @model_validator(mode="after")
+    def _both_columns(self) -> HubCorpus:
+        if (self.src_column is None) != (self.tgt_column is None):
+            raise ValueError("src_column and tgt_column are given together or not at all")
+        return self
+
+
+def _corpus_kind(value: Any) -> str:
+    keys = value if isinstance(value, dict) else vars(value) if isinstance(value, Section) else {}
+    return "hub" if "hub" in keys else "files"
+
+
+Corpus = Annotated[
+    Annotated[FileCorpus, Tag("files")] | Annotated[HubCorpus, Tag("hub")],
+    Discriminator(_corpus_kind),
+]
+
+
+class DataSettings(Section):
+    """Which text is read, and which pairs are kept."""
+
+    src_lang: Text = Field("en", description="Source language code; also the key in WMT-style datasets.")
+    tgt_lang: Text = Field("de", description="Target language code.")
+    train: list[Corpus] = Field([], description="Corpora to train on, one after the other.")
+    valid: list[Corpus] = Field([], description="Corpora for validation; never filtered.")
+    test: dict[Name, Corpus] = Field({}, description="Test sets by name; never filtered.")
+    max_length: Count = Field(256, description="Longest training sentence kept, in pieces, on either side.")
+    max_length_ratio: float = Field(
+        9.0, ge=1, description="Longest side / shortest side of a kept training pair, in pieces."
+    )
+    remove_duplicates: bool = Field(True, description="Keep only the first of identical (source, target) pairs.")
+
+
+class VocabularySettings(Section):
+    """The subword vocabulary (§5.1), learnt with sentencepiece on the kept training text."""
+
+    type: Literal["bpe", "unigram"] = Field("bpe", description="Subword algorithm.")
+    size: Whole = Field(
+        37_000, ge=5, le=10**9, description="Pieces, with pad, unk, bos, eos and, if on, the 256 bytes."
+    )
+    joint: bool = Field(True, description="One vocabulary for both languages; false: one each, of `size` pieces.")
+    byte_fallback: bool = Field(True, description="Write unknown characters as UTF-8 bytes; nothing is <unk> then.")
+    character_coverage: float = Field(
+        1.0, gt=0, le=1, description="Share of the characters of the text that become pieces of their own."
+    )
+    normalization: Literal["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"] = Field(
+        "nmt_nfkc", description="sentencepiece's text normalisation, stored with the vocabulary."
+    )
+    sample_lines: Count = Field(
+        2_000_000,
+        description="At most so many lines, evenly chosen per side, are read to learn the vocabulary.",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> VocabularySettings:
+        if self.byte_fallback and self.size <= 260:
+            raise ValueError(
+                f"size {self.size} has no room beside the 256 bytes of byte_fallback and the 4 special pieces: "
+                "make it larger, or byte_fallback false"
+            )
+        return self
+
+
+class ModelSettings(Section):
+    """The network (§3). The defaults are the paper's base model."""
+
+    n_encoder_layers: Count = Field(6, description="N of the encoder, §3.1.")
+    n_decoder_layers: Count = Field(6, description="N of the decoder, §3.1.")
+    d_model: Count = Field(512, description="Width of embeddings and of every sub-layer's output.")
+    d_ff: Count = Field(2048, description="Inner width of the feed-forward sub-layer, §3.3.")
+    n_heads: Count = Field(8, description="Attention heads h, §3.2.2.")
+    d_head: Count | None = Field(None, description="d_k, width of a query or key; null: d_model / n_heads.")
+    d_value: Count | None = Field(None, description="d_v, width of a value; null: d_head.")
+    dropout: Probability = Field(0.1, description="Residual and embedding dropout, §5.4.")
+    attention_dropout: Probability = Field(0.0, description="Dropout on attention weights (tensor2tensor's addition).")
+    feed_forward_dropout: Probability = Field(0.0, description="Dropout inside the feed-forward sub-layer (likewise).")
+    norm_position: Literal["post", "pre"] = Field(
+        "post",
+        description="post: norm(x + sublayer(x)), §3.1; pre: x + sublayer(norm(x)), with a final norm.",
+    )
+    norm: Literal["layer_norm", "rms_norm"] = Field("layer_norm", description="RMSNorm: Zhang & Sennrich 2019.")
+    norm_epsilon: float = Field(1e-6, gt=0, lt=1, description="Added to the variance inside a norm.")
+    activation: Literal["relu", "gelu", "silu", "swiglu"] = Field(
+        "relu",
+        description="Of the feed-forward sub-layer; swiglu (Shazeer 2020) has a third matrix of d_model × d_ff.",
+    )
+    positions: Literal["sinusoidal", "rotary"] = Field(
+        "sinusoidal", description="§3.5, or rotations of self-attention's queries and keys (Su et al. 2021)."
+    )
+    attention_bias: bool = Field(False, description="Biases in the four projections of attention; the paper has none.")
+    embedding_norm: bool = Field(False, description="A norm after embeddings + positions.")
+    scaling: Literal["embedding", "projection", "none"] = Field(
+        "embedding", description="embedding: × √d_model, §3.4; projection: logits × 1/√d_model; or neither."
+    )
+    tie_embeddings: Literal["three_way", "target", "source_target", "none"] = Field(
+        "three_way",
+        description="Shared matrices among source embedding, target embedding and output projection, §3.4; "
+        "target: target embedding = projection; source_target: the two embeddings.",
+    )
+
+    @property
+    def key_width(self) -> int:
+        """K: columns of a query or key of one head."""
+        return self.d_head or self.d_model // self.n_heads
+
+    @property
+    def value_width(self) -> int:
+        """Columns of a value of one head."""
+        return self.d_value or self.key_width
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ModelSettings:
+        problems = []
+        if self.d_head is None and self.d_model % self.n_heads:
+            problems.append(
+                f"d_model {self.d_model} is not divisible by n_heads {self.n_heads}: change one, or give d_head"
+            )
+        if self.positions == "rotary" and self.key_width % 2:
+            problems.append(f"rotary positions turn pairs of columns, but d_head is {self.key_width}: make it even")
+        if problems:
+            raise ValueError("\n".join(problems))
+        return self
+
+
+class TrainSettings(Section):
+    """Optimisation, validation and what is kept (§5)."""
+
+    device: Literal["auto", "cuda", "mps", "cpu"] = Field("auto", description="auto: cuda, else mps, else cpu.")
+    precision: Literal["auto", "fp32", "bf16"] = Field(
+        "auto",
+        description="Of the matrix products; weights stay fp32. auto: timed once, recorded in the run.",
+    )
+    attention: Literal["auto", "explicit", "fused"] = Field(
+        "auto", description="Which form of attention runs; both compute the same. auto: timed once, recorded."
+    )
+    threads: Count | None = Field(None, description="CPU threads; null: what PyTorch chooses.")
+    batch_tokens: Count = Field(25_000, description="Real target tokens per update, about; a hyper-parameter.")
+    max_tokens: Count = Field(
+        8192,
+        description="Budget of a micro-batch: rows × longest, padding counted, longer side; memory only.",
+    )
+    max_steps: Count = Field(100_000, description="Updates of the whole run.")
+    lr: float | None = Field(None, gt=0, le=10, description="Peak rate; null: (d_model · warmup_steps)^-0.5, eq. 3.")
+    warmup_steps: Count = Field(4000, description="Updates of linear warm-up, §5.3; then step^-0.5.")
+    cooldown_steps: CountOrZero = Field(
+        0, description="The last so many updates lower the rate linearly to zero (Hägele et al. 2024)."
+    )
+    adam_beta1: Probability = Field(0.9, description="Adam's β1, §5.3.")
+    adam_beta2: Probability = Field(0.98, description="Adam's β2, §5.3.")
+    adam_epsilon: float = Field(1e-9, gt=0, lt=1, description="Adam's ε, §5.3.")
+    clip_norm: float | None = Field(None, gt=0, description="Largest gradient norm per update; null: no clipping.")
+    label_smoothing: Probability = Field(0.1, description="ε_ls, §5.4, spread evenly over the whole vocabulary.")
+    ema_decay: Probability | None = Field(
+        None,
+        description="Decay per update of a moving average of the weights; null: none. Validated and kept when on.",
+    )
+    validate_every: Count = Field(1000, description="Updates between validations.")
+    validate_beam_size: Count = Field(1, description="Beam of the translations that give validation BLEU.")
+    best_by: Literal["bleu", "nll"] = Field("bleu", description="What `best` and early stopping look at.")
+    patience: Count | None = Field(
+        None, description="Stop after so many validations without a new best; null: run to max_steps."
+    )
+    save_every: Count = Field(1000, description="Updates between checkpoints.")
+    log_every: Count = Field(50, description="Updates between lines of metrics.jsonl.")
+    average_checkpoints: Count = Field(
+        5, description="k: the newest k checkpoints, and the best k, are kept, to be averaged (§6.1)."
+    )
+    model_from: Literal["average_last", "average_best", "best", "last"] = Field(
+        "average_last", description="Which weights become runs/NAME/model."
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> TrainSettings:
+        if self.cooldown_steps >= self.max_steps:
+            raise ValueError(f"cooldown_steps {self.cooldown_steps} must be less than max_steps {self.max_steps}")
+        return self
+
+
+class TranslateSettings(Section):
+    """Beam search (§6.1). Stored with the model; `translate.py` can override each."""
+
+    beam_size: Count = Field(4, description="Hypotheses kept per sentence; 1 is greedy search.")
+    length_penalty: Literal["wu", "average", "none"] = Field(
+        "wu",
+        description="wu: log P / ((5 + length) / 6)^α (Wu et al. 2016, eq. 14); average: log P / length^α; none.",
+    )
+    alpha: float = Field(0.6, ge=0, le=10, description="Exponent α of the length penalty.")
+    max_length_ratio: float = Field(1.0, ge=0, description="Longest output = ratio · source pieces + extra.")
+    max_extra_length: Count = Field(50, description="The extra of the line above, in pieces; §6.1 has 50.")
+    max_tokens: Count = Field(8192, description="Budget of a batch: sentences × beam × longest source.")
+
+
+class Settings(Section):
+    """A whole experiment."""
+
+    name: Name = Field("base", description="Names prepared/NAME and runs/NAME.")
+    seed: Whole = Field(1, ge=0, lt=2**32, description="Of every random choice: initialisation, order, dropout.")
+    data: DataSettings = DataSettings()
+    vocabulary: VocabularySettings = VocabularySettings()
+    model: ModelSettings = ModelSettings()
+    train: TrainSettings = TrainSettings()
+    translate: TranslateSettings = TranslateSettings()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Settings:
+        if not self.vocabulary.joint and self.model.tie_embeddings in ("three_way", "source_target"):
+            raise ValueError(
+                f"model.tie_embeddings: {self.model.tie_embeddings} needs vocabulary.joint: true; "
+                "with separate vocabularies use target or none"
+            )
+        return self
