@@ -1,0 +1,144 @@
+"""Attention (§3.2): scaled dot-product attention in two equal forms, and multi-head attention in its three uses."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from transformer.config import ModelSettings
+from transformer.embeddings import Rotation, rotate
+
+Form = Literal["explicit", "fused"]
+
+# Measured by `python benchmarks/attention.py`, forward and backward at sentence lengths: on CPUs two batched products
+# around a softmax beat the fused kernel, whose backward is slow there. Where nothing was measured, fused needs less
+# memory. Training measures again on its own batches (train.attention: auto).
+FASTEST_FORM: dict[str, Form] = {"cpu": "explicit"}
+
+
+def scaled_dot_product_attention(
+    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None, dropout: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """softmax(Q Kᵀ / √d_k) V, equation 1, in explicit form.
+
+    Deviation in order only: queries are divided by √d_k *before* the product, which keeps the products in range in
+    half precision. A query that may attend to nothing gets zeros, in output, weights and gradients, never NaN.
+
+    queries (B, H, T, K), keys (B, H, S, K), values (B, H, S, ·), mask broadcast to (B, H, T, S); `dropout` is the
+    probability of losing a weight. Returns the output (B, H, T, ·) and the weights (B, H, T, S) after dropout.
+    """
+    products = (queries / math.sqrt(queries.size(-1))) @ keys.transpose(-2, -1)  # (B, H, T, S)
+    if mask is None:
+        weights = products.softmax(dim=-1)
+    else:
+        # The lowest finite number, not -inf: a row of -inf has no softmax. Where one key is allowed, hidden keys still
+        # get exactly 0; a row with none comes out uniform, and the second line makes it, and its gradient, zero.
+        products = products.masked_fill(~mask, torch.finfo(products.dtype).min)
+        weights = products.softmax(dim=-1).masked_fill(~mask, 0.0)
+    if dropout > 0:
+        weights = F.dropout(weights, dropout)
+    return weights @ values, weights
+
+
+def fused_attention(
+    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None, dropout: float = 0.0
+) -> Tensor:
+    """The output of `scaled_dot_product_attention`, by PyTorch's kernels, which never store the weights."""
+    return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, dropout_p=dropout)
+
+
+class KeyValues(NamedTuple):
+    """Keys and values of some positions, ready to be attended to."""
+
+    keys: Tensor  # (B, H, S, K)
+    values: Tensor  # (B, H, S, d_v)
+
+    def rows(self, rows: Tensor) -> KeyValues:
+        """Those rows of the batch, in that order; rows (N,) integers."""
+        return KeyValues(self.keys.index_select(0, rows), self.values.index_select(0, rows))
+
+
+class Attended(NamedTuple):
+    """What multi-head attention returns."""
+
+    output: Tensor  # (B, T, D)
+    cache: KeyValues  # all keys and values that were attended to
+    weights: Tensor | None  # (B, H, T, S); None in fused form
+
+
+class MultiHeadAttention(nn.Module):
+    """MultiHead(Q, K, V) = Concat(head₁, …, head_h) W^O, §3.2.2, for all three uses of §3.2.3.
+
+    - encoder self-attention: `attention(x, mask=padding_mask)`;
+    - masked decoder self-attention: `attention(x, mask=subsequent_mask, past=cache)`;
+    - encoder-decoder attention: `attention(x, mask=padding_mask, memory=attention.keys_values(encoder_output))`.
+    """
+
+    form: Form | None = None  # None: FASTEST_FORM of the device. Set for all at once by Transformer.use_attention.
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        self.n_heads = settings.n_heads
+        self.widths = [
+            width * settings.n_heads for width in (settings.key_width, settings.key_width, settings.value_width)
+        ]
+        self.dropout = settings.attention_dropout
+        # W^Q, W^K, W^V of all heads, stacked: self-attention needs one product instead of 3 h.
+        self.in_projection = nn.Linear(settings.d_model, sum(self.widths), bias=settings.attention_bias)
+        self.out_projection = nn.Linear(self.widths[2], settings.d_model, bias=settings.attention_bias)  # W^O
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        *,
+        past: KeyValues | None = None,
+        memory: KeyValues | None = None,
+        rotation: Rotation | None = None,
+    ) -> Attended:
+        """Attend from every position of x (B, T, D) to `memory`, or to x itself preceded by `past`.
+
+        mask broadcasts to (B, H, T, S), S counting `past` too. `rotation` turns queries and keys of x (rotary
+        positions); keys in `past` are turned already.
+        """
+        if memory is not None:
+            queries, attended_to = self._queries(x), memory
+        else:
+            queries, keys, values = map(self._split_heads, self.in_projection(x).split(self.widths, dim=-1))
+            if rotation is not None:
+                queries, keys = rotate(queries, rotation), rotate(keys, rotation)
+            attended_to = KeyValues(keys, values) if past is None else _append(past, keys, values)
+
+        dropout = self.dropout if self.training else 0.0
+        form = self.form or FASTEST_FORM.get(x.device.type, "fused")
+        if form == "explicit":
+            heads, weights = scaled_dot_product_attention(queries, *attended_to, mask, dropout)
+        else:
+            heads, weights = fused_attention(queries, *attended_to, mask, dropout), None
+        concatenated = heads.transpose(1, 2).flatten(2)  # (B, H, T, d_v) → (B, T, H · d_v)
+        return Attended(self.out_projection(concatenated), attended_to, weights)
+
+    def keys_values(self, memory: Tensor) -> KeyValues:
+        """Project the encoder's output (B, S, D) once, for any number of later queries."""
+        weight, bias = self._rows(self.widths[0], sum(self.widths))
+        keys, values = F.linear(memory, weight, bias).split(self.widths[1:], dim=-1)
+        return KeyValues(self._split_heads(keys), self._split_heads(values))
+
+    def _queries(self, x: Tensor) -> Tensor:
+        return self._split_heads(F.linear(x, *self._rows(0, self.widths[0])))
+
+    def _rows(self, first: int, last: int) -> tuple[Tensor, Tensor | None]:
+        """Part of the stacked projection."""
+        bias = self.in_projection.bias
+        return self.in_projection.weight[first:last], None if bias is None else bias[first:last]
+
+    def _split_heads(self, x: Tensor) -> Tensor:
+        return x.view(*x.shape[:2], self.n_heads, -1).transpose(1, 2)  # (B, S, H · K) → (B, H, S, K)
+
+
+def _append(past: KeyValues, keys: Tensor, values: Tensor) -> KeyValues:
+    return KeyValues(torch.cat([past.keys, keys], dim=2), torch.cat([past.values, values], dim=2))

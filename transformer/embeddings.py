@@ -1,0 +1,67 @@
+"""From ids to vectors: token embeddings (§3.4) and positions (§3.5, or rotary)."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from transformer.config import ModelSettings
+from transformer.layers import dropout, make_norm
+
+
+def _angles(n: int, width: int, first: int, device: torch.device) -> Tensor:
+    """position / 10000^(2i / width) for positions first … first + n − 1 and i = 0 … ⌈width / 2⌉ − 1: (n, ⌈width/2⌉)."""
+    positions = torch.arange(first, first + n, dtype=torch.float32, device=device)
+    frequencies = torch.exp(torch.arange(0, width, 2, dtype=torch.float32, device=device) * (-math.log(10_000) / width))
+    return positions[:, None] * frequencies
+
+
+def sinusoidal_positions(n: int, d_model: int, first: int = 0, device: torch.device | None = None) -> Tensor:
+    """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos of the same, §3.5.
+
+    Computed when asked for, so that there is no longest sentence. Returns (n, D), for positions first … first + n − 1.
+    """
+    angles = _angles(n, d_model, first, device or torch.device("cpu"))
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :d_model]  # columns sin, cos, sin, cos, …
+
+
+class Rotation(NamedTuple):
+    """Cosines and sines by which rotary positions turn each pair of columns."""
+
+    cos: Tensor  # (T, K / 2)
+    sin: Tensor  # (T, K / 2)
+
+
+def rotary_positions(n: int, d_head: int, first: int = 0, device: torch.device | None = None) -> Rotation:
+    """The rotations of positions first … first + n − 1 (Su et al. 2021, "RoFormer", equation 15)."""
+    angles = _angles(n, d_head, first, device or torch.device("cpu"))
+    return Rotation(angles.cos(), angles.sin())
+
+
+def rotate(x: Tensor, rotation: Rotation) -> Tensor:
+    """Turn columns (2i, 2i+1) of x (B, H, T, K) by the angle of its position: products depend on distances only."""
+    cos, sin = rotation.cos.to(x.dtype), rotation.sin.to(x.dtype)
+    even, odd = x[..., 0::2], x[..., 1::2]
+    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)  # (B, H, T, K/2, 2) → K
+
+
+class TokenEmbedding(nn.Module):
+    """Embeddings × √d_model (§3.4) + positions (§3.5), with dropout on the sum (§5.4) and an optional norm after it."""
+
+    def __init__(self, vocab_size: int, settings: ModelSettings) -> None:
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, settings.d_model)
+        self.scale = math.sqrt(settings.d_model) if settings.scaling == "embedding" else 1.0
+        self.sinusoidal = settings.positions == "sinusoidal"
+        self.dropout = settings.dropout
+        self.norm = make_norm(settings) if settings.embedding_norm else nn.Identity()
+
+    def forward(self, ids: Tensor, first: int = 0) -> Tensor:
+        """Ids (B, T), at positions first … first + T − 1 → (B, T, D)."""
+        x = self.table(ids) * self.scale
+        if self.sinusoidal:
+            x = x + sinusoidal_positions(ids.size(1), x.size(-1), first, x.device).to(x.dtype)
+        return self.norm(dropout(x, self.dropout, self.training))

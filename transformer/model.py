@@ -1,0 +1,145 @@
+"""The whole of figure 1: encoder, decoder, and the projection to the vocabulary."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from transformer.attention import Attended, Form, MultiHeadAttention
+from transformer.config import ModelSettings
+from transformer.decoder import Decoder, DecoderCache
+from transformer.encoder import Encoder
+from transformer.layers import FeedForward
+from transformer.masks import padding_mask
+
+PAD_ID = 0  # the id that fills short rows; sentences never contain it
+
+
+class AttentionWeights(NamedTuple):
+    """The weights of every layer (list index) and head."""
+
+    encoder: list[Tensor]  # (B, H, S, S)
+    decoder: list[Tensor]  # (B, H, T, T)
+    cross: list[Tensor]  # (B, H, T, S)
+
+
+class Transformer(nn.Module):
+    """The network of "Attention Is All You Need". Ids go in, logits come out; data, loss and search live elsewhere.
+
+    Target ids are fed shifted right (§3.1): to predict [a, b, eos] the decoder reads [bos, a, b].
+    """
+
+    def __init__(self, settings: ModelSettings, src_vocab_size: int, tgt_vocab_size: int) -> None:
+        super().__init__()
+        self.settings = settings
+        self.encoder = Encoder(src_vocab_size, settings)
+        self.decoder = Decoder(tgt_vocab_size, settings)
+        self.projection = nn.Linear(settings.d_model, tgt_vocab_size, bias=False)
+        self.logit_scale = 1 / math.sqrt(settings.d_model) if settings.scaling == "projection" else 1.0
+        self._initialise()
+        self.tie()
+
+    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        """src (B, S), tgt (B, T) ids → logits (B, T, V) of the token that follows each target position."""
+        src_mask = padding_mask(src, PAD_ID)
+        return self.project(self.decode(tgt, self.encode(src, src_mask), src_mask))
+
+    def encode(self, src: Tensor, src_mask: Tensor) -> Tensor:
+        """Source ids (B, S), src_mask (B, 1, 1, S) → memory (B, S, D)."""
+        memory: Tensor = self.encoder(src, src_mask)
+        return memory
+
+    def decode(self, tgt: Tensor, memory: Tensor, src_mask: Tensor) -> Tensor:
+        """All target positions at once: tgt (B, T), memory (B, S, D) → (B, T, D).
+
+        Target padding needs no mask of its own: it stands at the end of a row, after everything that counts.
+        """
+        hidden: Tensor = self.decoder(tgt, self.decoder.start(memory), src_mask)[0]
+        return hidden
+
+    def start_cache(self, memory: Tensor) -> DecoderCache:
+        """Begin to decode position by position; memory (B, S, D)."""
+        return self.decoder.start(memory)
+
+    def decode_step(self, tgt: Tensor, src_mask: Tensor, cache: DecoderCache) -> tuple[Tensor, DecoderCache]:
+        """Read further target positions: tgt (B · W, T), T usually 1 → (B · W, T, D) and the cache that follows."""
+        hidden, cache = self.decoder(tgt, cache, src_mask)
+        return hidden, cache
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """(…, D) → logits (…, V); without bias (§3.4 shares its matrix with the embeddings)."""
+        logits: Tensor = self.projection(hidden)
+        return logits if self.logit_scale == 1.0 else logits * self.logit_scale
+
+    @torch.no_grad()
+    def attention_weights(self, src: Tensor, tgt: Tensor) -> AttentionWeights:
+        """The weights of every layer and head while src (B, S) and tgt (B, T) are read."""
+        with self._recorded_weights() as weights:
+            self(src, tgt)
+        return AttentionWeights(
+            [weights[layer.self_attention] for layer in self.encoder.layers],
+            [weights[layer.self_attention] for layer in self.decoder.layers],
+            [weights[layer.cross_attention] for layer in self.decoder.layers],
+        )
+
+    def use_attention(self, form: Form | None) -> None:
+        """Choose which of the two equal forms of attention runs everywhere; None: the device's usual one."""
+        for module in self._attentions():
+            module.form = form
+
+    def _attentions(self) -> list[MultiHeadAttention]:
+        return [module for module in self.modules() if isinstance(module, MultiHeadAttention)]
+
+    @contextmanager
+    def _recorded_weights(self) -> Iterator[dict[nn.Module, Tensor]]:
+        """Only the explicit form has weights to show, so it runs meanwhile."""
+        weights: dict[nn.Module, Tensor] = {}
+
+        def record(module: nn.Module, _: object, attended: Attended) -> None:
+            assert attended.weights is not None
+            weights[module] = attended.weights
+
+        forms = [(module, module.form) for module in self._attentions()]
+        hooks = [module.register_forward_hook(record) for module, _ in forms]
+        self.use_attention("explicit")
+        try:
+            yield weights
+        finally:
+            for hook in hooks:
+                hook.remove()
+            for module, form in forms:
+                module.form = form
+
+    def _initialise(self) -> None:
+        """Xavier-uniform matrices (Glorot & Bengio 2010), zero biases, embeddings N(0, 1 / d_model).
+
+        Multiplied by √d_model (§3.4) embeddings then have variance 1, like the positions they are added to; and as
+        output projection they give logits of variance about 1.
+        """
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+            elif isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=self.settings.d_model**-0.5)
+        for attention in self._attentions():  # W^Q, W^K, W^V are separate matrices in one store
+            for block in torch.split(attention.in_projection.weight, attention.widths):
+                nn.init.xavier_uniform_(block)
+        for module in self.modules():  # and so are SwiGLU's W₁ and V
+            if isinstance(module, FeedForward) and module.gated:
+                for block in module.inner.weight.chunk(2):
+                    nn.init.xavier_uniform_(block)
+
+    def tie(self) -> None:
+        """Share the matrices that §3.4 shares, or fewer; again after parameters were replaced."""
+        tie, src, tgt = self.settings.tie_embeddings, self.encoder.embedding.table, self.decoder.embedding.table
+        if tie in ("three_way", "source_target"):
+            tgt.weight = src.weight
+        if tie in ("three_way", "target"):
+            self.projection.weight = tgt.weight
