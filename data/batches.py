@@ -1,0 +1,137 @@
+"""From memory-mapped ids to batches: which sentences make an update, and how they are padded.
+
+An epoch is cut into updates first (how many tokens the optimizer sees at once: a hyper-parameter), and each update
+into micro-batches second (what fits into memory). Both are a pure function of lengths, seed and epoch, so the place in
+the training data is two integers: epoch and update.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from data.prepared import IdSequences, ParallelIds
+from data.vocabulary import BOS_ID, EOS_ID, PAD_ID
+
+Integers = npt.NDArray[np.integer]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentence pairs padded to one length per side.
+
+    The target is shifted (§3.1): of [a, b] the decoder reads tgt_in = [bos, a, b] and learns tgt_out = [a, b, eos].
+    """
+
+    src: Tensor  # (B, S) int64: pieces, eos, padding
+    tgt_in: Tensor  # (B, T) int64: bos, pieces, padding
+    tgt_out: Tensor  # (B, T) int64: pieces, eos, padding
+    targets: Tensor  # (n_tokens,) int64: places of the real tokens in the flattened tgt_out, row by row
+    n_src_tokens: int  # real source tokens, eos included
+    n_tokens: int  # real target tokens, eos included
+
+    @property
+    def padding_share(self) -> float:
+        """1 − real / padded, both sides together."""
+        return 1 - (self.n_src_tokens + self.n_tokens) / (self.src.numel() + self.tgt_out.numel())
+
+    def to(self, device: torch.device) -> Batch:
+        """Copy the tensors to a device."""
+        if device.type == "cpu":
+            return self
+        src, tgt_in, tgt_out, targets = (
+            tensor.to(device, non_blocking=True) for tensor in (self.src, self.tgt_in, self.tgt_out, self.targets)
+        )
+        return Batch(src, tgt_in, tgt_out, targets, self.n_src_tokens, self.n_tokens)
+
+
+def over_budget(corpus: ParallelIds, max_tokens: int) -> Integers:
+    """Indices of the pairs of which one alone, with its eos, exceeds the budget of a micro-batch; they are left out."""
+    return np.flatnonzero(np.maximum(corpus.src_lengths, corpus.tgt_lengths) + 1 > max_tokens)
+
+
+class EpochPlan:
+    """One epoch: each sentence that fits the budget exactly once, neighbours in length together, updates shuffled.
+
+    Costs 4 bytes a pair. Updates have nearly equal numbers of real target tokens, at most about `batch_tokens`.
+    """
+
+    def __init__(self, corpus: ParallelIds, *, batch_tokens: int, max_tokens: int, seed: int, epoch: int) -> None:
+        self.longer = np.maximum(corpus.src_lengths, corpus.tgt_lengths) + 1
+        self.max_tokens = max_tokens
+        random = np.random.default_rng([seed, epoch])
+        self.order = _order_by_length(corpus.src_lengths, corpus.tgt_lengths, self.longer <= max_tokens, random)
+        tokens = np.cumsum(corpus.tgt_lengths[self.order] + 1, dtype=np.int64)
+        total = int(tokens[-1]) if len(tokens) else 0
+        n_updates = min(-(-total // batch_tokens), len(self.order))
+        # Equal shares instead of full updates and a rest: update u ends where (u + 1) / n_updates of the tokens do.
+        ends = np.searchsorted(tokens, np.arange(1, n_updates + 1) * (total / max(n_updates, 1)), side="left") + 1
+        bounds = np.unique(np.concatenate([[0], np.minimum(ends, len(self.order))]))
+        self.updates = random.permutation(
+            np.stack([bounds[:-1], bounds[1:]], axis=1)
+        )  # (n_updates, 2): first, last + 1
+
+    def __len__(self) -> int:
+        return len(self.updates)
+
+    def micro_batches(self, update: int) -> list[Integers]:
+        """The sentence indices of each micro-batch of an update: as few as the budget allows, of similar size."""
+        first, last = self.updates[update]
+        sentences = self.order[first:last]
+        sentences = sentences[np.argsort(-self.longer[sentences], kind="stable")] if last - first > 1 else sentences
+        n_parts = -(-int(self.longer[sentences].sum()) // self.max_tokens)
+        while True:
+            parts = np.array_split(sentences, n_parts)
+            if all(len(part) * self.longer[part[0]] <= self.max_tokens for part in parts):  # the longest stands first
+                return parts
+            n_parts += 1
+
+
+def _order_by_length(
+    src: Integers, tgt: Integers, fits: npt.NDArray[np.bool_], random: np.random.Generator
+) -> Integers:
+    """Random order, then sorted by target and source length, so that only pairs of equal lengths stay shuffled.
+
+    Source lengths rise within even target lengths and fall within odd ones: at each step from one target length to
+    the next, the source length then stays where it is. Two stable sorts of 16-bit keys are radix sorts: linear time.
+    """
+    small = np.uint16 if max(int(src.max(initial=0)), int(tgt.max(initial=0))) < 2**16 else np.uint32
+    order = random.permutation(np.flatnonzero(fits).astype(np.int32 if len(src) < 2**31 else np.int64))
+    snake = np.where(tgt % 2 == 0, src, src.max(initial=0) - src).astype(small)
+    order = order[np.argsort(snake[order], kind="stable")]
+    return order[np.argsort(tgt.astype(small)[order], kind="stable")]
+
+
+def collate(corpus: ParallelIds, sentences: Integers) -> Batch:
+    """Read these pairs and pad them; no loop over sentences or tokens."""
+    src, src_real = _pad(corpus.src, sentences)
+    tgt, tgt_real = _pad(corpus.tgt, sentences)
+    tgt_out = torch.from_numpy(tgt)
+    tgt_in = torch.empty_like(tgt_out)
+    tgt_in[:, 0] = BOS_ID
+    tgt_in[:, 1:] = tgt_out[:, :-1].masked_fill(tgt_out[:, :-1] == EOS_ID, PAD_ID)
+    return Batch(
+        src=torch.from_numpy(src),
+        tgt_in=tgt_in,
+        tgt_out=tgt_out,
+        targets=torch.from_numpy(np.flatnonzero(tgt_real)),
+        n_src_tokens=int(src_real.sum()),
+        n_tokens=int(tgt_real.sum()),
+    )
+
+
+def _pad(side: IdSequences, sentences: Integers) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Rows of pieces, eos, padding, and where a row is real: both (B, longest + 1)."""
+    starts = side.offsets[sentences]
+    lengths = side.offsets[sentences + 1] - starts
+    columns = np.arange(int(lengths.max(initial=0)) + 1)
+    pieces = columns < lengths[:, None]
+    places = np.where(pieces, starts[:, None] + columns, 0)
+    rows = np.full(places.shape, PAD_ID, dtype=np.int64)
+    rows[pieces] = side.ids[places[pieces]]
+    rows[np.arange(len(rows)), lengths] = EOS_ID
+    return rows, columns <= lengths[:, None]

@@ -1,0 +1,239 @@
+"""Where sentence pairs come from: two text files, or a data set of the Hugging Face hub or in its layout."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any
+
+from data.errors import DataError
+from data.lines import read_lines
+
+Advance = Callable[[int], object]
+
+_ROWS_AT_A_TIME = 1000
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """Two text files, plain or gzip; line N of one translates line N of the other."""
+
+    src: Path
+    tgt: Path
+
+    def __str__(self) -> str:
+        return f"{self.src} + {self.tgt}"
+
+
+@dataclass(frozen=True)
+class HubSource:
+    """A data set in WMT's schema (`translation: {de: …, en: …}`), or with a column of text for each language.
+
+    `hub` is a local folder of parquet files if there is one of that name, else a name on the Hugging Face hub.
+    """
+
+    hub: str
+    config: str | None
+    split: str
+    src_lang: str
+    tgt_lang: str
+    src_column: str | None = None  # None: translation[src_lang]
+    tgt_column: str | None = None
+
+    def __str__(self) -> str:
+        return "/".join(part for part in (self.hub, self.config, self.split) if part)
+
+
+Source = FileSource | HubSource
+
+
+def read_pairs(source: Source, advance: Advance | None = None) -> Iterator[tuple[str, str]]:
+    """All pairs of a source, in order, a few in memory at a time.
+
+    `advance` is told, now and then, how many more of the units of `size_of` have been read.
+
+    Raises DataError: not readable, not UTF-8, different numbers of lines, columns that are not there.
+    """
+    return _read_files(source, advance) if isinstance(source, FileSource) else _read_hub(source, advance)
+
+
+def size_of(source: Source) -> tuple[int | None, str]:
+    """How much there is to read, for a progress bar, and in which unit; None where only reading can tell."""
+    if isinstance(source, FileSource):
+        return source.src.stat().st_size + source.tgt.stat().st_size, "B"
+    if Path(source.hub).is_dir():
+        import pyarrow.parquet  # type: ignore[import-untyped]
+
+        return sum(pyarrow.parquet.read_metadata(path).num_rows for path in _find_parquet(source)), "pairs"
+    splits = _load_hub(source).info.splits or {}
+    return (splits[source.split].num_examples if source.split in splits else None), "pairs"
+
+
+def find_problems(source: Source) -> list[str]:
+    """What would keep `read_pairs` from starting, found without reading much."""
+    problems = []
+    try:
+        if isinstance(source, FileSource):
+            for path in (source.src, source.tgt):
+                try:
+                    path.open("rb").close()
+                except OSError as error:
+                    problems.append(f"{path}: cannot be read: {error.strerror}")
+        else:
+            _check_columns(source, _load_hub(source).features)
+    except DataError as error:
+        problems.append(str(error))
+    return problems
+
+
+def fingerprint(source: Source) -> dict[str, Any]:
+    """What identifies the content of a source without reading it: names, and for files also size and time of change.
+
+    Raises DataError when a file is not there.
+    """
+    if isinstance(source, FileSource):
+        files = [source.src, source.tgt]
+    else:
+        files = _find_parquet(source) if Path(source.hub).is_dir() else []
+    try:
+        stats = [path.stat() for path in files]
+    except OSError as error:
+        raise DataError(f"{error.filename}: cannot be read: {error.strerror}") from error
+    names = {key: str(value) for key, value in asdict(source).items() if value is not None}
+    sizes = [
+        {"path": str(path), "bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns}
+        for path, stat in zip(files, stats, strict=True)
+    ]
+    return {**names, "files": sizes}
+
+
+def _read_files(source: FileSource, advance: Advance | None) -> Iterator[tuple[str, str]]:
+    src, tgt = read_lines(source.src, advance), read_lines(source.tgt, advance)
+    for n_pairs, (src_line, tgt_line) in enumerate(zip_longest(src, tgt)):
+        if src_line is None or tgt_line is None:
+            n_longer = n_pairs + 1 + sum(1 for _ in chain(src, tgt))  # what is left of the longer one
+            n_src, n_tgt = (n_pairs, n_longer) if src_line is None else (n_longer, n_pairs)
+            raise DataError(
+                f"{source.src} has {n_src} lines but {source.tgt} has {n_tgt}: line N of one must translate line N of "
+                "the other. Find where they part, or get the pair of files again"
+            )
+        yield src_line, tgt_line
+
+
+def _read_hub(source: HubSource, advance: Advance | None) -> Iterator[tuple[str, str]]:
+    dataset = _load_hub(source)
+    _check_columns(source, dataset.features)
+    n_rows = 0
+    batches = dataset.select_columns(list(_columns(source))).iter(_ROWS_AT_A_TIME)
+    while batch := _next_batch(source, batches):
+        src_texts, tgt_texts = _texts(source, batch)
+        for pair in zip(src_texts, tgt_texts, strict=True):
+            n_rows += 1
+            yield _one_line(source, n_rows, pair[0]), _one_line(source, n_rows, pair[1])
+        if advance:
+            advance(len(src_texts))
+
+
+def _next_batch(source: HubSource, batches: Iterator[dict[str, list[Any]]]) -> dict[str, list[Any]] | None:
+    try:
+        return next(batches, None)
+    except Exception as error:  # network, disk, parquet: many libraries' errors, all about this data set
+        raise _unreadable(source, error) from error
+
+
+def _columns(source: HubSource) -> tuple[str, ...]:
+    if source.src_column is None or source.tgt_column is None:
+        return ("translation",)
+    return tuple(dict.fromkeys((source.src_column, source.tgt_column)))
+
+
+def _texts(source: HubSource, batch: dict[str, list[Any]]) -> tuple[list[Any], list[Any]]:
+    if source.src_column is not None and source.tgt_column is not None:
+        return batch[source.src_column], batch[source.tgt_column]
+    rows = [row or {} for row in batch["translation"]]
+    return [row.get(source.src_lang) for row in rows], [row.get(source.tgt_lang) for row in rows]
+
+
+def _one_line(source: HubSource, row: int, text: object) -> str:
+    """A cell as a line: nothing for null, and no line end inside, so that lines can be counted anywhere later."""
+    if isinstance(text, str):
+        return text.replace("\n", " ")
+    if text is None:
+        return ""
+    raise DataError(f"{source}, row {row}: {text!r} is not text; choose other columns (src_column, tgt_column)")
+
+
+def _check_columns(source: HubSource, features: dict[str, Any] | None) -> None:
+    """Raises DataError when a data set that says what it holds lacks a column or language."""
+    if features is None:
+        return
+    for column in _columns(source):
+        if column not in features:
+            raise DataError(
+                f"{source}: no column {column}; there: {', '.join(features)}. Set src_column and tgt_column"
+            )
+    if source.src_column is None:
+        feature = features["translation"]
+        languages = feature if isinstance(feature, dict) else getattr(feature, "languages", ())
+        for language in (source.src_lang, source.tgt_lang):
+            if language not in languages:
+                raise DataError(
+                    f"{source}: no language {language} in the column translation; there: {', '.join(languages)}. "
+                    "Set data.src_lang and data.tgt_lang"
+                )
+
+
+def _load_hub(source: HubSource) -> Any:
+    """An iterable data set, of which nothing is read yet."""
+    import datasets  # takes seconds
+
+    for library in ("datasets", "huggingface_hub"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)  # what they have to say comes as an exception, too
+    try:
+        if Path(source.hub).is_dir():
+            files = [str(path) for path in _find_parquet(source)]
+            return datasets.load_dataset("parquet", data_files=files, split="train", streaming=True)
+        return datasets.load_dataset(source.hub, source.config, split=source.split, streaming=True)
+    except DataError:
+        raise
+    except Exception as error:  # as in _next_batch
+        raise _unreadable(source, error) from error
+
+
+def _unreadable(source: HubSource, error: Exception) -> DataError:
+    reason = str(error).strip().split("\n")[0] or type(error).__name__
+    if Path(source.hub).is_dir():
+        return DataError(f"{source}: cannot be read: {reason}. Copy or download the folder again")
+    return DataError(
+        f"{source}: there is no folder {source.hub}, and the hub says: {reason}. Check the network and the names of "
+        "hub, config and split, or download the parquet files into a folder and name that"
+    )
+
+
+def _find_parquet(source: HubSource) -> list[Path]:
+    """The files of one split, as a hub snapshot lays them out.
+
+    `[data/ or CONFIG/]SPLIT.parquet`, `…/SPLIT-00000-of-00003.parquet` or `…/SPLIT/0000.parquet`.
+
+    Raises DataError when there is none, a part is missing, or they belong to several configurations.
+    """
+    folder = Path(source.hub) / (source.config or "")
+    name = re.compile(re.escape(source.split) + r"(-\d+-of-(\d+))?")
+    everything = sorted(folder.rglob("*.parquet"))
+    found = [path for path in everything if path.parent.name == source.split or name.fullmatch(path.stem)]
+    if not found:
+        there = ", ".join(str(path.relative_to(source.hub)) for path in everything[:20]) or "none at all"
+        raise DataError(f"{source}: no parquet file of this split in {folder}; there: {there}. Set config and split")
+    folders = {path.parent for path in found}
+    if len(folders) > 1:
+        raise DataError(
+            f"{source}: in several folders: {', '.join(map(str, sorted(folders)))}. Set config to choose one"
+        )
+    parts = [match[2] for path in found if (match := name.fullmatch(path.stem)) and match[2]]
+    if parts and len(found) != int(parts[0]):
+        raise DataError(f"{source}: {len(found)} of {int(parts[0])} files are in {folders.pop()}. Download it again")
+    return found

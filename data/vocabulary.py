@@ -1,0 +1,174 @@
+"""Subword vocabularies (§5.1), learnt and applied by sentencepiece."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import sentencepiece
+
+from data.atomic import whole_file
+from data.errors import DataError
+
+PAD_ID = 0
+UNK_ID = 1
+BOS_ID = 2
+EOS_ID = 3
+
+# sentencepiece's trainer leaves out lines over 4,192 bytes without a word; a character takes at most 4 bytes.
+_LONGEST_TRAINING_LINE = 1000  # characters
+_SMALLEST_SIZE = (
+    EOS_ID + 2
+)  # the special pieces and one more: always too small, so that sentencepiece names the minimum
+
+
+class Vocabulary:
+    """Turns sentences into ids and back; a sentencepiece model whose first ids are pad, unk, bos and eos.
+
+    Special pieces are never found in text: `<s>` typed by a user is three ordinary characters.
+    """
+
+    def __init__(self, model: bytes, name: str = "the vocabulary") -> None:
+        self._model = model
+        self._processor = _load_processor(model, name)
+
+    @classmethod
+    def learn(
+        cls,
+        lines: Iterable[str],
+        *,
+        size: int,
+        type: Literal["bpe", "unigram"] = "bpe",  # noqa: A002 - the name of the setting
+        byte_fallback: bool = True,
+        character_coverage: float = 1.0,
+        normalization: str = "nmt_nfkc",
+    ) -> Vocabulary:
+        """Learn a vocabulary of exactly `size` pieces; the same text gives the same bytes on any machine.
+
+        `lines` are read a second time when `size` is impossible, to find the possible range: no one-way iterator.
+        Under the identity normalisation, spaces are kept as they are; otherwise runs of them count as one.
+
+        Raises DataError when `size` is too small or too large for the text, with the possible range, or there is none.
+        """
+        options: dict[str, Any] = {
+            "model_type": type,
+            "byte_fallback": byte_fallback,
+            "character_coverage": character_coverage,
+            "normalization_rule_name": normalization,
+            "remove_extra_whitespaces": normalization != "identity",
+        }
+        try:
+            return cls(_train(lines, size, options))
+        except (RuntimeError, ValueError) as error:
+            raise DataError(_explain_failure(str(error), lines, size, options)) from error
+
+    @classmethod
+    def load(cls, path: Path) -> Vocabulary:
+        """Read what `save` wrote. Raises DataError when the file is missing or damaged."""
+        try:
+            return cls(path.read_bytes(), str(path))
+        except OSError as error:
+            raise DataError(f"{path}: cannot read the vocabulary: {error.strerror}") from error
+
+    def save(self, path: Path) -> None:
+        """Write a sentencepiece model file, whole or not at all."""
+        with whole_file(path) as stream:
+            stream.write(self._model)
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the model file, hexadecimal: two vocabularies are the same if this is."""
+        return hashlib.sha256(self._model).hexdigest()
+
+    def __len__(self) -> int:
+        return int(self._processor.get_piece_size())
+
+    def encode(self, sentences: Sequence[str], threads: int = 1) -> list[list[int]]:
+        """Ids of each sentence, without special ones; a blank sentence gives none."""
+        ids: list[list[int]] = self._processor.encode(list(sentences), out_type=int, num_threads=threads)
+        return ids
+
+    def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each list of ids; pad, bos and eos are left out, unk is ` ⁇ `, broken bytes are U+FFFD.
+
+        A byte piece can spell a line end, which would shift every line after it; it becomes a space.
+        """
+        text_ids = [[i for i in ids if i > EOS_ID or i == UNK_ID] for ids in sentences]
+        return [text.replace("\n", " ") for text in self._processor.decode(text_ids)] if text_ids else []
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The pieces as sentencepiece spells them (`▁` begins a word), for people to look at; never join them."""
+        return [self._processor.id_to_piece(int(i)) for i in ids]
+
+
+def _load_processor(model: bytes, name: str) -> Any:
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.load_from_serialized_proto(model)
+    except (RuntimeError, ValueError) as error:
+        raise DataError(f"{name}: not a sentencepiece model, or damaged; make it again with preprocess.py") from error
+    found = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
+    if found != (PAD_ID, UNK_ID, BOS_ID, EOS_ID):
+        raise DataError(
+            f"{name}: the ids of pad, unk, bos, eos are {', '.join(map(str, found))}, not 0, 1, 2, 3: "
+            "damaged, or not made by this program; make it again with preprocess.py"
+        )
+    return processor
+
+
+def _train(lines: Iterable[str], size: int, options: dict[str, Any]) -> bytes:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=_short_lines(lines),
+        model_writer=model,
+        vocab_size=size,
+        pad_id=PAD_ID,
+        unk_id=UNK_ID,
+        bos_id=BOS_ID,
+        eos_id=EOS_ID,
+        num_threads=16,  # stored in the model and the order of its sums: the same everywhere, or hashes would differ
+        minloglevel=2,  # errors only; they arrive as exceptions
+        **options,
+    )
+    return model.getvalue()
+
+
+def _short_lines(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        for start in range(0, len(line), _LONGEST_TRAINING_LINE):
+            yield line[start : start + _LONGEST_TRAINING_LINE]
+
+
+def _explain_failure(message: str, lines: Iterable[str], size: int, options: dict[str, Any]) -> str:
+    """What a message of sentencepiece's C++ means for the settings."""
+    if largest := re.search(r"Vocabulary size too high .* <= (\d+)", message):
+        return (
+            f"vocabulary.size {size} is too large for this text: it gives at most {largest[1]} pieces. "
+            f"Choose vocabulary.size from {_find_smallest_size(lines, options)} to {largest[1]}, or give more text"
+        )
+    if required := _required_size(message):
+        return (
+            f"vocabulary.size {size} is too small for this text: its characters, the special pieces and, with "
+            f"byte_fallback, 256 bytes need {required}. Choose vocabulary.size {required} or more, or lower "
+            "vocabulary.character_coverage"
+        )
+    if "sentences_.empty()" in message or "all_chars_count" in message:
+        return "the training text has no characters to learn a vocabulary from: every line is blank"
+    return f"sentencepiece could not learn the vocabulary of {size} pieces: {message}"
+
+
+def _find_smallest_size(lines: Iterable[str], options: dict[str, Any]) -> int:
+    try:
+        _train(lines, _SMALLEST_SIZE, options)
+    except RuntimeError as error:
+        return _required_size(str(error)) or _SMALLEST_SIZE
+    return _SMALLEST_SIZE
+
+
+def _required_size(message: str) -> int | None:
+    found = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
+    return int(found[1]) if found else None
