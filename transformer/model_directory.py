@@ -1,0 +1,250 @@
+"""The model directory: all that is needed to translate, and the contract between training, translating and exporting.
+
+    model.safetensors                      weights, tied matrices stored once
+    model.json                             format number, languages, network and search settings, checksums
+    vocabulary.model                       joint vocabulary (sentencepiece), or src.model and tgt.model
+    README.md                              the model's card
+
+Nothing in it is a pickle; loading it executes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from data.errors import DataError
+from data.vocabulary import Vocabulary
+from transformer.config import ModelSettings, TranslateSettings
+from transformer.errors import RunError
+from transformer.model import Transformer
+
+FORMAT = 1  # raised whenever an older program could misread what a newer one writes
+WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network with everything it needs to turn text into text."""
+
+    network: Transformer
+    settings: ModelSettings
+    translate: TranslateSettings
+    src_vocabulary: Vocabulary
+    tgt_vocabulary: Vocabulary
+    src_lang: str
+    tgt_lang: str
+
+    def with_network(self, network: Transformer) -> Model:
+        """The same model with other weights."""
+        return replace(self, network=network)
+
+
+def new_network(settings: ModelSettings, src_vocabulary: Vocabulary, tgt_vocabulary: Vocabulary) -> Transformer:
+    """Build the network that fits these vocabularies, freshly initialised."""
+    return Transformer(settings, len(src_vocabulary), len(tgt_vocabulary))
+
+
+def find_model(path: str | Path) -> Path:
+    """The model directory meant by `path`: itself, or in a run directory the finished model, else the best checkpoint.
+
+    Raises:
+        RunError: there is none.
+    """
+    path = Path(path)
+    candidates = [path, path / "model", path / "checkpoints" / "best", path / "checkpoints" / "last"]
+    for candidate in candidates:
+        if (candidate / DESCRIPTION).is_file():
+            return candidate
+    if not path.exists():
+        raise RunError(f"{path}: no such directory; --model takes runs/NAME or a model directory, train.py makes one")
+    raise RunError(
+        f"{path}: holds no model: neither {DESCRIPTION} nor model/, checkpoints/best or checkpoints/last; "
+        "has train.py saved a checkpoint yet?"
+    )
+
+
+def save_model(directory: Path, model: Model, weights: Mapping[str, Tensor] | None = None) -> None:
+    """Fill an existing directory; see `data.atomic.whole_directory` for doing so atomically.
+
+    `weights` replaces the network's own state dictionary.
+    """
+    save_tensors(directory / WEIGHTS, distinct(model.network, weights or model.network.state_dict()))
+    vocabularies = {"src": model.src_vocabulary, "tgt": model.tgt_vocabulary}
+    if model.src_vocabulary.hash == model.tgt_vocabulary.hash:
+        vocabularies = {"vocabulary": model.src_vocabulary}
+    for name, vocabulary in vocabularies.items():
+        vocabulary.save(directory / f"{name}.model")
+    checked = [WEIGHTS, *(f"{name}.model" for name in vocabularies)]
+    description = {
+        "format": FORMAT,
+        "src_lang": model.src_lang,
+        "tgt_lang": model.tgt_lang,
+        "model": model.settings.model_dump(),
+        "translate": model.translate.model_dump(),
+        "sha256": {name: sha256_of(directory / name) for name in checked},
+    }
+    write_json(directory / DESCRIPTION, description)
+    (directory / "README.md").write_text(_card(model), encoding="utf-8")
+
+
+def load_model(path: str | Path) -> Model:
+    """Load a model directory, or the model of a run (see `find_model`), on the CPU, ready to translate.
+
+    Raises:
+        RunError: a file is missing, damaged, or of a newer format; the message names it.
+    """
+    directory = find_model(path)
+    description = check_model_directory(directory)
+    joint = "vocabulary.model" in description["sha256"]
+    try:
+        src_vocabulary = Vocabulary.load(directory / ("vocabulary.model" if joint else "src.model"))
+        tgt_vocabulary = src_vocabulary if joint else Vocabulary.load(directory / "tgt.model")
+        settings = ModelSettings.model_validate(description["model"])
+        translate = TranslateSettings.model_validate(description["translate"])
+    except (DataError, ValidationError) as error:
+        raise RunError(f"{directory}: damaged model directory: {error}") from error
+    with torch.device("meta"):  # no time spent on initial values that are overwritten below
+        network = new_network(settings, src_vocabulary, tgt_vocabulary)
+    load_weights(network, load_tensors(directory / WEIGHTS), directory / WEIGHTS)
+    return Model(
+        network.eval(),
+        settings,
+        translate,
+        src_vocabulary,
+        tgt_vocabulary,
+        description["src_lang"],
+        description["tgt_lang"],
+    )
+
+
+def vocabulary_hashes(directory: Path) -> tuple[str, str]:
+    """The hashes (`Vocabulary.hash`) of the source and of the target vocabulary of a model directory."""
+    sums = _read_description(directory)["sha256"]
+    joint = sums.get("vocabulary.model")
+    return (joint, joint) if joint else (sums["src.model"], sums["tgt.model"])
+
+
+def distinct(network: Transformer, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Only the first name of each tied parameter, as safetensors demands."""
+    return {name: weights[name] for name, _ in network.named_parameters()}
+
+
+def load_weights(network: Transformer, weights: Mapping[str, Tensor], file: Path) -> None:
+    """Give the network these weights; `file` is where they came from, for messages.
+
+    Raises:
+        RunError: they belong to another network.
+    """
+    parameters = dict(network.named_parameters())
+    problems = [f"{name} is missing" for name in parameters.keys() - weights.keys()]
+    problems += [f"{name} is not part of the network" for name in weights.keys() - parameters.keys()]
+    problems += [
+        f"{name} is {tuple(weights[name].shape)}, the network needs {tuple(parameter.shape)}"
+        for name, parameter in parameters.items()
+        if name in weights and weights[name].shape != parameter.shape
+    ]
+    if problems:
+        raise RunError(f"{file}: weights of another network: " + "; ".join(sorted(problems)[:5]))
+    network.load_state_dict(dict(weights), strict=False, assign=parameters_are_meta(parameters))
+    network.tie()
+
+
+def parameters_are_meta(parameters: Mapping[str, Tensor]) -> bool:
+    """Whether a network was built without storage, to be given its weights afterwards."""
+    return any(parameter.is_meta for parameter in parameters.values())
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors as safetensors.
+
+    Raises:
+        RunError: the disk is full or not writable.
+    """
+    try:
+        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path)
+    except (SafetensorError, OSError) as error:
+        raise RunError(f"{path}: cannot be written ({error}); what was saved before is untouched") from error
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """Read safetensors.
+
+    Raises:
+        RunError: missing or damaged.
+    """
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise RunError(f"{path}: missing, truncated or damaged ({error}); take another checkpoint") from error
+
+
+def check_model_directory(directory: Path) -> dict[str, Any]:
+    """Compare every file with the checksum noted when it was written; returns the description.
+
+    Raises:
+        RunError: a file is missing, truncated or altered, or the format is newer than this program.
+    """
+    description = _read_description(directory)
+    for name, expected in description["sha256"].items():
+        if sha256_of(directory / name) != expected:
+            raise RunError(f"{directory / name}: truncated or altered since it was written (checksum differs)")
+    return description
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON for people to read."""
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def sha256_of(path: Path) -> str:
+    """The checksum of a file, in hexadecimal.
+
+    Raises:
+        RunError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read ({error.strerror}); the directory is incomplete") from error
+
+
+def _read_description(directory: Path) -> dict[str, Any]:
+    path = directory / DESCRIPTION
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+        if description["format"] > FORMAT:
+            raise RunError(
+                f"{path}: format {description['format']}, this program reads up to {FORMAT}: update the program"
+            )
+        names = description["sha256"]
+        if not isinstance(names, dict) or not names.keys() <= {WEIGHTS, "vocabulary.model", "src.model", "tgt.model"}:
+            raise KeyError("sha256")
+        return {key: description[key] for key in ("src_lang", "tgt_lang", "model", "translate", "sha256")}
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise RunError(f"{path}: not the description of a model ({error!r})") from error
+
+
+def _card(model: Model) -> str:
+    settings, parameters = model.settings, sum(p.numel() for p in model.network.parameters())
+    return f"""# {model.src_lang} → {model.tgt_lang} translation model
+
+A Transformer (Vaswani et al. 2017): {settings.n_encoder_layers} + {settings.n_decoder_layers} layers, \
+d_model {settings.d_model}, {settings.n_heads} heads, {parameters:,} parameters; \
+{len(model.src_vocabulary):,} source and {len(model.tgt_vocabulary):,} target pieces.
+
+    python translate.py --model THIS_DIRECTORY < text.{model.src_lang} > text.{model.tgt_lang}
+
+`model.json` holds the settings, `model.safetensors` the weights, `*.model` the sentencepiece vocabularies.
+"""
