@@ -57,7 +57,7 @@ def over_budget(corpus: ParallelIds, max_tokens: int) -> Integers:
 class EpochPlan:
     """One epoch: each sentence that fits the budget exactly once, neighbours in length together, updates shuffled.
 
-    Costs 4 bytes a pair. Updates have nearly equal numbers of real target tokens, at most about `batch_tokens`.
+    Costs 8 bytes a pair. Updates have nearly equal numbers of real target tokens, at most about `batch_tokens`.
     """
 
     def __init__(self, corpus: ParallelIds, *, batch_tokens: int, max_tokens: int, seed: int, epoch: int) -> None:
@@ -79,10 +79,10 @@ class EpochPlan:
         return len(self.updates)
 
     def micro_batches(self, update: int) -> list[Integers]:
-        """The sentence indices of each micro-batch of an update: as few as the budget allows, of similar size."""
+        """The sentence indices of each micro-batch of an update: the fewest equal parts that all keep to the budget."""
         first, last = self.updates[update]
         sentences = self.order[first:last]
-        sentences = sentences[np.argsort(-self.longer[sentences], kind="stable")] if last - first > 1 else sentences
+        sentences = sentences[np.argsort(-self.longer[sentences], kind="stable")]
         n_parts = -(-int(self.longer[sentences].sum()) // self.max_tokens)
         while True:
             parts = np.array_split(sentences, n_parts)

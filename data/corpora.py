@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -75,19 +77,20 @@ def size_of(source: Source) -> tuple[int | None, str]:
 
 def find_problems(source: Source) -> list[str]:
     """What would keep `read_pairs` from starting, found without reading much."""
-    problems = []
+    if isinstance(source, FileSource):
+        return [problem for path in (source.src, source.tgt) for problem in _find_unreadable(path)]
     try:
-        if isinstance(source, FileSource):
-            for path in (source.src, source.tgt):
-                try:
-                    path.open("rb").close()
-                except OSError as error:
-                    problems.append(f"{path}: cannot be read: {error.strerror}")
-        else:
-            _check_columns(source, _load_hub(source).features)
+        _check_columns(source, _load_hub(source).features)
     except DataError as error:
-        problems.append(str(error))
-    return problems
+        return [str(error)]
+    return []
+
+
+def _find_unreadable(path: Path) -> Iterator[str]:
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        yield f"{path}: cannot be read: {error.strerror}"
 
 
 def fingerprint(source: Source) -> dict[str, Any]:
@@ -189,23 +192,31 @@ def _check_columns(source: HubSource, features: dict[str, Any] | None) -> None:
 
 def _load_hub(source: HubSource) -> Any:
     """An iterable data set, of which nothing is read yet."""
+    if not Path(source.hub).is_dir():
+        return _ask_hub(source)
+    files = [str(path) for path in _find_parquet(source)]
+    return _load_dataset(source, "parquet", data_files=files, split="train")
+
+
+@cache  # the answer to a few requests over the network, wanted before, while and after looking for problems
+def _ask_hub(source: HubSource) -> Any:
+    print(f"asking the hub for {source} …", file=sys.stderr)  # without a network it tries for half a minute
+    return _load_dataset(source, source.hub, source.config, split=source.split)
+
+
+def _load_dataset(source: HubSource, *arguments: object, **options: object) -> Any:
     import datasets  # takes seconds
 
     for library in ("datasets", "huggingface_hub"):
         logging.getLogger(library).setLevel(logging.CRITICAL)  # what they have to say comes as an exception, too
     try:
-        if Path(source.hub).is_dir():
-            files = [str(path) for path in _find_parquet(source)]
-            return datasets.load_dataset("parquet", data_files=files, split="train", streaming=True)
-        return datasets.load_dataset(source.hub, source.config, split=source.split, streaming=True)
-    except DataError:
-        raise
+        return datasets.load_dataset(*arguments, **options, streaming=True)
     except Exception as error:  # as in _next_batch
         raise _unreadable(source, error) from error
 
 
 def _unreadable(source: HubSource, error: Exception) -> DataError:
-    reason = str(error).strip().split("\n")[0] or type(error).__name__
+    reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
     if Path(source.hub).is_dir():
         return DataError(f"{source}: cannot be read: {reason}. Copy or download the folder again")
     return DataError(

@@ -48,9 +48,8 @@ def read_lines(path: Path, advance: Callable[[int], object] | None = None) -> It
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def _plain(file: BinaryIO) -> BinaryIO:
-    is_gzip = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-    file.seek(0)
+def _plain(file: io.BufferedReader) -> BinaryIO:
+    is_gzip = file.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC)  # not read and seek: a pipe has no way back
     # The buffer finds line ends in C; GzipFile alone does it a line at a time in Python.
     return cast(BinaryIO, io.BufferedReader(gzip.GzipFile(fileobj=file), 1 << 18)) if is_gzip else file
 

@@ -124,7 +124,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
                 f"{directory}: prepared data of format {manifest['format']}, but this version reads up to {FORMAT}; "
                 "update the program, or run preprocess.py again with this one"
             )
-        sizes: dict[str, int] = manifest["files"]
+        sizes: dict[str, int] = dict(manifest["files"])
     except FileNotFoundError as error:
         raise DataError(f"{directory}: no prepared data here; run preprocess.py with the same config first") from error
     except OSError as error:

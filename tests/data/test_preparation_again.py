@@ -1,0 +1,206 @@
+"""Preparing again, and failing: nothing is done twice, and nothing half-made is ever left."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import data.preparation
+from data.corpora import FileSource, Source
+from data.errors import DataError
+from data.filters import Filters
+from data.preparation import Corpora, Preparation, VocabularyOptions, prepare
+from data.prepared import MANIFEST, load_prepared
+
+ROOT = Path(__file__).resolve().parents[2]
+FILLER = [(f"the cat number {i} sat on the mat", f"die katze nummer {i} sass auf der matte") for i in range(200)]
+
+
+def write_pairs(path: Path, pairs: list[tuple[str, str]]) -> FileSource:
+    return write_bytes(path, *("".join(f"{line}\n" for line in side).encode() for side in zip(*pairs, strict=True)))
+
+
+def write_bytes(path: Path, src: bytes, tgt: bytes) -> FileSource:
+    source = FileSource(path.with_suffix(".src"), path.with_suffix(".tgt"))
+    source.src.write_bytes(src)
+    source.tgt.write_bytes(tgt)
+    return source
+
+
+@pytest.fixture
+def filler(tmp_path: Path) -> FileSource:
+    return write_pairs(tmp_path / "filler", FILLER)
+
+
+def run(directory: Path, train: list[Source], *, valid: list[Source] | None = None, **changes: Any) -> Preparation:
+    """Prepare with small defaults; the first training corpus also serves for validation."""
+    corpora = Corpora("en", "de", train, train[:1] if valid is None else valid, changes.pop("test", {}))
+    workers = changes.pop("workers", 1)
+    filters = Filters(**{name: changes.pop(name) for name in list(changes) if hasattr(Filters, name)})
+    options = VocabularyOptions(**{"size": 300, **changes})
+    return prepare(directory, corpora, filters, options, workers)
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def test_a_second_run_with_nothing_changed_does_nothing(tmp_path: Path, filler: FileSource) -> None:
+    first = run(tmp_path / "out", [filler])
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+    second = run(tmp_path / "out", [filler], workers=2)
+    assert (first.unchanged, second.unchanged) == (False, True)
+    assert second.manifest == first.manifest
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
+
+
+@pytest.mark.parametrize("name", ["size", "type", "joint", "max_length", "remove_duplicates", "sample_lines", "test"])
+def test_any_other_setting_makes_it_anew(tmp_path: Path, filler: FileSource, name: str) -> None:
+    changes = {
+        "size": 301,
+        "type": "unigram",
+        "joint": False,
+        "max_length": 99,
+        "remove_duplicates": False,
+        "sample_lines": 150,
+        "test": {"t": filler},
+    }
+    run(tmp_path / "out", [filler], size=290)
+    assert not run(tmp_path / "out", [filler], **{"size": 290, name: changes[name]}).unchanged
+    assert run(tmp_path / "out", [filler], **{"size": 290, name: changes[name]}).unchanged
+
+
+def test_a_changed_source_or_a_damaged_result_makes_it_anew(tmp_path: Path, filler: FileSource) -> None:
+    run(tmp_path / "out", [filler])
+    whole = contents(tmp_path / "out")
+    (tmp_path / "out" / "train.src.ids.npy").write_bytes(b"")
+    assert not run(tmp_path / "out", [filler]).unchanged
+    assert contents(tmp_path / "out") == whole
+    (tmp_path / "out" / MANIFEST).unlink()
+    with pytest.raises(DataError, match=r"preprocess\.py did not make it"):
+        run(tmp_path / "out", [filler])
+    write_pairs(tmp_path / "filler", FILLER[1:])
+    (tmp_path / "out" / MANIFEST).write_bytes(whole[MANIFEST])
+    assert run(tmp_path / "out", [filler]).manifest["counts"]["train"][0]["read"] == 199
+
+
+def test_a_directory_of_somebody_else_is_not_replaced(tmp_path: Path, filler: FileSource) -> None:
+    (tmp_path / "out").mkdir()
+    assert not run(tmp_path / "out", [filler]).unchanged  # an empty one may be filled
+    for path in (tmp_path / "out").iterdir():
+        path.unlink()
+    (tmp_path / "out" / "thesis.tex").touch()
+    with pytest.raises(DataError, match="did not make it"):
+        run(tmp_path / "out", [filler])
+    assert (tmp_path / "out" / "thesis.tex").exists()
+
+
+def test_several_problems_are_one_message(tmp_path: Path, filler: FileSource) -> None:
+    missing = FileSource(tmp_path / "a.src", tmp_path / "a.tgt")
+    with pytest.raises(DataError) as refusal:
+        run(tmp_path / "out", [filler, missing], valid=[], test={"t": replace(filler, tgt=tmp_path)})
+    message = str(refusal.value)
+    for words in ("a.src: cannot be read", "a.tgt: cannot be read", "data.valid lists no corpora", "Is a directory"):
+        assert words in message
+    assert message.count("\n") == 3
+
+
+@pytest.mark.parametrize("which", ["train", "valid", "test"])
+def test_an_empty_corpus_is_refused(tmp_path: Path, filler: FileSource, which: str) -> None:
+    empty = write_bytes(tmp_path / "empty", b"", b"")
+    corpora: dict[str, Any] = {"train": [filler], "valid": [filler], "test": {}}
+    corpora[which] = {"t": empty} if which == "test" else [filler, empty]
+    with pytest.raises(DataError, match=r"empty\.src .* not one line"):
+        run(tmp_path / "out", corpora.pop("train"), **corpora)
+
+
+def test_blank_training_text_is_refused_with_its_counts(tmp_path: Path, filler: FileSource) -> None:
+    blank = write_bytes(tmp_path / "blank", b" \n\n\t\n", b"a\nb\nc\n")
+    with pytest.raises(DataError, match="0 of 3 pairs are left to train on: 3 empty"):
+        run(tmp_path / "out", [blank], valid=[filler])
+
+
+def test_a_full_disk_leaves_the_old_data_and_says_so(
+    tmp_path: Path, filler: FileSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(tmp_path / "out", [filler])
+    before = contents(tmp_path / "out")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for step in ("save_text", "save_manifest", "save_vocabularies"):
+        monkeypatch.setattr(data.preparation, step, full)
+        with pytest.raises(DataError, match=r"out: No space left on device\. .*out is as it was before"):
+            run(tmp_path / "out", [filler], size=290)
+        monkeypatch.undo()
+        assert contents(tmp_path / "out") == before
+        assert {path.name for path in tmp_path.iterdir()} == {"out", "filler.src", "filler.tgt"}
+
+
+def test_a_limit_on_file_size_is_one_message(tmp_path: Path, filler: FileSource) -> None:
+    def small_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+    found = subprocess.run(command(tmp_path, filler), cwd=ROOT, preexec_fn=small_files, capture_output=True, text=True)
+    assert found.returncode != 0
+    assert found.stderr.strip().splitlines()[-1].startswith("data.errors.DataError")
+    assert "File too large" in found.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, filler: FileSource) -> None:
+    (tmp_path / "prepared").write_text("a file where a folder should be")
+    with pytest.raises(DataError, match="prepared"):
+        run(tmp_path / "prepared" / "out", [filler])
+
+
+def command(folder: Path, source: FileSource) -> list[str]:
+    """A program that prepares `folder/out` from `source`."""
+    code = f"""
+from pathlib import Path
+from data.corpora import FileSource
+from data.filters import Filters
+from data.preparation import Corpora, VocabularyOptions, prepare
+source = FileSource(Path({str(source.src)!r}), Path({str(source.tgt)!r}))
+corpora = Corpora("en", "de", [source], [source], {{"t": source}})
+prepare(Path({str(folder / "out")!r}), corpora, Filters(), VocabularyOptions(300), 2)
+"""
+    return [sys.executable, "-c", code]
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_it_leaves_old_data_or_new_and_the_next_run_is_as_if_undisturbed(tmp_path: Path) -> None:
+    source = write_pairs(tmp_path / "text", [(f"{i} {src}", f"{i} {tgt}") for i in range(100) for src, tgt in FILLER])
+    start = time.monotonic()
+    subprocess.run(command(tmp_path, source), cwd=ROOT, check=True, capture_output=True)
+    seconds = time.monotonic() - start
+    undisturbed = contents(tmp_path / "out")
+    other = run(tmp_path / "out", [source], size=290).manifest
+    n_killed = 0
+    for _ in range(20):
+        process = subprocess.Popen(command(tmp_path, source), cwd=ROOT, stderr=subprocess.DEVNULL)
+        time.sleep(random.uniform(0.3, 1.1) * seconds)
+        process.send_signal(signal.SIGKILL)
+        n_killed += process.wait() == -signal.SIGKILL
+        if not (tmp_path / "out").exists():  # killed in the microseconds between the two renames
+            (tmp_path / ".out.old").rename(tmp_path / "out")
+        manifest = load_prepared(tmp_path / "out").manifest
+        if manifest != other:
+            assert contents(tmp_path / "out") == undisturbed
+            run(tmp_path / "out", [source], size=290)
+    assert n_killed > 5
+    subprocess.run(command(tmp_path, source), cwd=ROOT, check=True, capture_output=True)
+    assert contents(tmp_path / "out") == undisturbed
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "text.src", "text.tgt"}
