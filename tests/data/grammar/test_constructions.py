@@ -9,6 +9,7 @@ import pytest
 from data.grammar import english, german
 from data.grammar.clauses import IT_ITSELF
 from data.grammar.lexicon import ADJECTIVES, COLOURS, NOUNS
+from data.grammar.numbers import in_words
 from data.grammar.speaker import numeral
 from data.grammar.trees import (
     NP,
@@ -68,7 +69,8 @@ PRESENT, PROGRESSIVE, PAST, PERFECT, FUTURE = Tense
 YESTERDAY, TODAY = Phrase("yesterday", "gestern"), Phrase("today", "heute")
 EVERY_DAY, OFTEN = Phrase("every day", "jeden Tag"), Phrase("often", "oft")
 HALF_PAST_THREE = Phrase("at half past three", "um halb vier")
-IN_BERLIN = Phrase("in Berlin", "in Berlin")
+IN_BERLIN, TO_BERLIN = Phrase("in Berlin", "in Berlin"), Phrase("to Berlin", "nach Berlin")
+BY_TRAIN = Phrase("by train", "mit dem Zug")
 
 
 def np(words: str, determiner: Determiner = THE, *, plural: bool = False) -> NounPhrase:
@@ -144,7 +146,9 @@ GIVE, OPEN, TURN_ON = verb("give"), verb("open"), verb("turn on")
 READ, BUY, SEE, HELP = verb("read"), verb("buy"), verb("see"), verb("help")
 SLEEP, GET_UP, RUN = verb("sleep", objects=False), verb("get up", objects=False), verb("run", objects=False)
 BOOK, DOOR, COAT = np("book"), np("door"), np("coat")
-MY_UNCLE = np("uncle", possessive(ME))
+MY_UNCLE, HER_BROTHER = np("uncle", possessive(ME)), np("brother", possessive(SHE))
+TWENTY_ONE = numeral(in_words(21))
+THIS_LETTER = Phrase("this letter", german.noun_phrase(np("letter", THIS), ACC))
 
 # fmt: off
 SENTENCES: list[tuple[Pair, str, str]] = [
@@ -165,8 +169,8 @@ SENTENCES: list[tuple[Pair, str, str]] = [
      "she sees the rich king's garden", "sie sieht den Garten des reichen Königs"),
     (said(Clause(np("child", EVERY), verb("like"), object=np("short story", MANY, plural=True))),
      "every child likes many short stories", "jedes Kind mag viele kurze Geschichten"),
-    (said(Clause(Both(ANNA, np("brother", possessive(SHE))), BUY, PAST, object=np("egg", numeral(Phrase("21", "21")), plural=True))),
-     "Anna and her brother bought 21 eggs", "Anna und ihr Bruder haben 21 Eier gekauft"),
+    (said(Clause(Both(ANNA, HER_BROTHER), BUY, PAST, object=np("egg", TWENTY_ONE, plural=True))),
+     "Anna and her brother bought twenty-one eggs", "Anna und ihr Bruder haben einundzwanzig Eier gekauft"),
     (said(Clause(HE, verb("know"), object=MR_WEBER)), "he knows Mr. Weber", "er kennt Herrn Weber"),
     # Word order in main clauses
     (fronted(YESTERDAY, Clause(np("dog"), SLEEP, PAST, place=at(("in", "in"), "garden"))),
@@ -178,9 +182,9 @@ SENTENCES: list[tuple[Pair, str, str]] = [
     (said(Clause(SHE, GIVE, PAST, recipient=HE, object=IT["n"])), "she gave it to him", "sie hat es ihm gegeben"),
     (said(Clause(SHE, verb("explain"), PAST, recipient=np("child", A), object=np("poem"))),
      "she explained the poem to a child", "sie hat das Gedicht einem Kind erklärt"),
-    ((f"this letter {english.statement(Clause(ANNA, READ, PERFECT))}", german.main(Clause(ANNA, READ, PERFECT), german.noun_phrase(np("letter", THIS), ACC))),
+    (fronted(THIS_LETTER, Clause(ANNA, READ, PERFECT)),
      "this letter Anna has read", "diesen Brief hat Anna gelesen"),
-    (said(Clause(THEY, verb("travel", objects=False), FUTURE, time=TODAY, manner=Phrase("by train", "mit dem Zug"), place=Phrase("to Berlin", "nach Berlin"))),
+    (said(Clause(THEY, verb("travel", objects=False), FUTURE, time=TODAY, manner=BY_TRAIN, place=TO_BERLIN)),
      "they will travel by train to Berlin today", "sie werden heute mit dem Zug nach Berlin reisen"),
     # Perfect with sein, separable verbs, modals, future
     (said(Clause(np("horse"), RUN, PAST, place=at(("to", "in"), "forest", ACC))),
