@@ -108,7 +108,7 @@ class MultiHeadAttention(nn.Module):
         if memory is not None:
             queries, attended_to = self._queries(x), memory
         else:
-            queries, keys, values = map(self._split_heads, self.in_projection(x).split(self.widths, dim=-1))
+            queries, keys, values = map(self._split_heads, torch.split(self.in_projection(x), self.widths, dim=-1))
             if rotation is not None:
                 queries, keys = rotate(queries, rotation), rotate(keys, rotation)
             attended_to = KeyValues(keys, values) if past is None else _append(past, keys, values)
@@ -125,7 +125,7 @@ class MultiHeadAttention(nn.Module):
     def keys_values(self, memory: Tensor) -> KeyValues:
         """Project the encoder's output (B, S, D) once, for any number of later queries."""
         weight, bias = self._rows(self.widths[0], sum(self.widths))
-        keys, values = F.linear(memory, weight, bias).split(self.widths[1:], dim=-1)
+        keys, values = torch.split(F.linear(memory, weight, bias), self.widths[1:], dim=-1)
         return KeyValues(self._split_heads(keys), self._split_heads(values))
 
     def _queries(self, x: Tensor) -> Tensor:

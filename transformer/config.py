@@ -86,7 +86,7 @@ class VocabularySettings(Section):
 
     type: Literal["bpe", "unigram"] = Field("bpe", description="Subword algorithm.")
     size: Whole = Field(
-        37_000, ge=5, le=10**9, description="Pieces, with pad, unk, bos, eos and, if on, the 256 bytes."
+        37_000, ge=5, le=10**6, description="Pieces, with pad, unk, bos, eos and, if on, the 256 bytes."
     )
     joint: bool = Field(True, description="One vocabulary for both languages; false: one each, of `size` pieces.")
     byte_fallback: bool = Field(True, description="Write unknown characters as UTF-8 bytes; nothing is <unk> then.")

@@ -61,7 +61,8 @@ class TokenEmbedding(nn.Module):
 
     def forward(self, ids: Tensor, first: int = 0) -> Tensor:
         """Ids (B, T), at positions first … first + T − 1 → (B, T, D)."""
-        x = self.table(ids) * self.scale
+        x: Tensor = self.table(ids) * self.scale
         if self.sinusoidal:
             x = x + sinusoidal_positions(ids.size(1), x.size(-1), first, x.device).to(x.dtype)
-        return self.norm(dropout(x, self.dropout, self.training))
+        embedded: Tensor = self.norm(dropout(x, self.dropout, self.training))
+        return embedded

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transformer.config import ModelSettings
 
-ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "swiglu": F.silu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "swiglu": F.silu}
 
 
 def make_norm(settings: ModelSettings) -> nn.Module:
@@ -72,10 +74,11 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, D) → (B, T, D)."""
-        inner = self.inner(x)  # (B, T, d_ff), twice as wide when gated
+        inner: Tensor = self.inner(x)  # (B, T, d_ff), twice as wide when gated
         if self.gated:
             gate, inner = inner.chunk(2, dim=-1)
             inner = self.activation(gate) * inner
         else:
             inner = self.activation(inner)
-        return self.outer(dropout(inner, self.dropout, self.training))
+        output: Tensor = self.outer(dropout(inner, self.dropout, self.training))
+        return output

@@ -140,6 +140,7 @@ class Transformer(nn.Module):
         """Share the matrices that §3.4 shares, or fewer; again after parameters were replaced."""
         tie, src, tgt = self.settings.tie_embeddings, self.encoder.embedding.table, self.decoder.embedding.table
         if tie in ("three_way", "source_target"):
+            assert src.num_embeddings == tgt.num_embeddings, "a shared table needs one vocabulary"
             tgt.weight = src.weight
         if tie in ("three_way", "target"):
             self.projection.weight = tgt.weight

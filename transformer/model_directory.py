@@ -31,6 +31,7 @@ from transformer.model import Transformer
 
 FORMAT = 1  # raised whenever an older program could misread what a newer one writes
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
+_FILES = ({WEIGHTS, "vocabulary.model"}, {WEIGHTS, "src.model", "tgt.model"})
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ def save_model(directory: Path, model: Model, weights: Mapping[str, Tensor] | No
 
     `weights` replaces the network's own state dictionary.
     """
-    save_tensors(directory / WEIGHTS, distinct(model.network, weights or model.network.state_dict()))
+    weights = model.network.state_dict() if weights is None else weights
+    save_tensors(directory / WEIGHTS, distinct(model.network, weights))
     vocabularies = {"src": model.src_vocabulary, "tgt": model.tgt_vocabulary}
     if model.src_vocabulary.hash == model.tgt_vocabulary.hash:
         vocabularies = {"vocabulary": model.src_vocabulary}
@@ -112,10 +114,15 @@ def load_model(path: str | Path) -> Model:
         tgt_vocabulary = src_vocabulary if joint else Vocabulary.load(directory / "tgt.model")
         settings = ModelSettings.model_validate(description["model"])
         translate = TranslateSettings.model_validate(description["translate"])
-    except (DataError, ValidationError) as error:
-        raise RunError(f"{directory}: damaged model directory: {error}") from error
-    with torch.device("meta"):  # no time spent on initial values that are overwritten below
-        network = new_network(settings, src_vocabulary, tgt_vocabulary)
+        with torch.device("meta"):  # no time spent on initial values that are overwritten below
+            network = new_network(settings, src_vocabulary, tgt_vocabulary)
+    except DataError as error:
+        raise RunError(str(error)) from error
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise RunError(f"{directory / DESCRIPTION}: not the settings of a model ({problems})") from error
+    except RuntimeError as error:  # sizes beyond all bounds
+        raise RunError(f"{directory / DESCRIPTION}: not the settings of a network ({error})") from error
     load_weights(network, load_tensors(directory / WEIGHTS), directory / WEIGHTS)
     return Model(
         network.eval(),
@@ -154,15 +161,12 @@ def load_weights(network: Transformer, weights: Mapping[str, Tensor], file: Path
         for name, parameter in parameters.items()
         if name in weights and weights[name].shape != parameter.shape
     ]
+    problems += [f"{name} is {w.dtype}, not float32" for name, w in weights.items() if w.dtype != torch.float32]
     if problems:
         raise RunError(f"{file}: weights of another network: " + "; ".join(sorted(problems)[:5]))
-    network.load_state_dict(dict(weights), strict=False, assign=parameters_are_meta(parameters))
+    without_storage = any(parameter.is_meta for parameter in parameters.values())
+    network.load_state_dict(dict(weights), strict=False, assign=without_storage)
     network.tie()
-
-
-def parameters_are_meta(parameters: Mapping[str, Tensor]) -> bool:
-    """Whether a network was built without storage, to be given its weights afterwards."""
-    return any(parameter.is_meta for parameter in parameters.values())
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -198,7 +202,10 @@ def check_model_directory(directory: Path) -> dict[str, Any]:
     description = _read_description(directory)
     for name, expected in description["sha256"].items():
         if sha256_of(directory / name) != expected:
-            raise RunError(f"{directory / name}: truncated or altered since it was written (checksum differs)")
+            raise RunError(
+                f"{directory / name}: truncated or altered since it was written (checksum differs); "
+                f"restore it, or remove {directory} and use an older checkpoint"
+            )
     return description
 
 
@@ -228,8 +235,8 @@ def _read_description(directory: Path) -> dict[str, Any]:
             raise RunError(
                 f"{path}: format {description['format']}, this program reads up to {FORMAT}: update the program"
             )
-        names = description["sha256"]
-        if not isinstance(names, dict) or not names.keys() <= {WEIGHTS, "vocabulary.model", "src.model", "tgt.model"}:
+        sums = description["sha256"]  # of these files and no others: a name is never a way out of the directory
+        if not isinstance(sums, dict) or sums.keys() not in _FILES:
             raise KeyError("sha256")
         return {key: description[key] for key in ("src_lang", "tgt_lang", "model", "translate", "sha256")}
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:

@@ -20,7 +20,7 @@ def moving_average_copy(network: Transformer) -> Transformer:
 
 @torch.no_grad()
 def update_moving_average(average: Transformer, network: Transformer, step: int, decay: float) -> None:
-    """average ← d · average + (1 − d) · weights, with d = min(decay, (1 + step) / (10 + step)).
+    """average ← d · average + (1 − d) · weights, with d = min(decay, (1 + step) / (10 + step)); steps count from 0.
 
     The smaller d at the start (as in TensorFlow's ExponentialMovingAverage) lets the initial weights be forgotten.
     """

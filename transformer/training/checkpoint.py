@@ -5,12 +5,14 @@
                                  training.json                      progress
     checkpoints/last → step-…    the newest; best → step-…          the best validated
 
-A directory takes its name when it is complete, and the links are switched in one step: a run that is killed at any
-moment leaves the checkpoint before, whole.
+A directory takes its name when it is complete: a run that is killed at any moment leaves the checkpoint before, whole.
+Every file but README.md is checked when a run goes on: training.json has the checksums of itself, training.safetensors
+and model.json, and model.json has the others.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import asdict, dataclass, field
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from data.atomic import whole_directory
@@ -25,6 +28,7 @@ from transformer.errors import RunError
 from transformer.files import point_to, remove_directory, sweep
 from transformer.model import Transformer
 from transformer.model_directory import (
+    DESCRIPTION,
     FORMAT,
     WEIGHTS,
     Model,
@@ -93,16 +97,15 @@ def save_checkpoint(checkpoints: Path, state: TrainingState, model: Model, *, be
     """Save, point `last` and `best`, and remove what is neither among the newest `keep` nor the best `keep`."""
     path = checkpoint_path(checkpoints, state.progress.step)
     sweep(checkpoints)
-    if not path.exists():
-        with whole_directory(path) as partial:
-            save_model(partial, model.with_network(state.evaluated))
-            save_tensors(partial / STATE, _tensors(state))
-            progress = {"format": FORMAT, "progress": asdict(state.progress), "sha256": sha256_of(partial / STATE)}
-            write_json(partial / PROGRESS, progress)
+    with whole_directory(path) as partial:
+        save_model(partial, model.with_network(state.evaluated))
+        save_tensors(partial / STATE, _tensors(state))
+        progress = asdict(state.progress)
+        sums = {name: sha256_of(partial / name) for name in (STATE, DESCRIPTION)} | {"progress": _checksum(progress)}
+        write_json(partial / PROGRESS, {"format": FORMAT, "progress": progress, "sha256": sums})
     point_to(checkpoints / "last", path.name)
-    best = state.progress.best(best_by)
-    if best and checkpoint_path(checkpoints, best.step).exists():
-        point_to(checkpoints / "best", checkpoint_path(checkpoints, best.step).name)
+    for best in best_checkpoints(checkpoints, state.progress, best_by, 1):
+        point_to(checkpoints / "best", best.name)
     _prune(checkpoints, state.progress, best_by, keep)
     return path
 
@@ -113,10 +116,8 @@ def load_checkpoint(path: Path, state: TrainingState) -> None:
     Raises:
         RunError: the checkpoint is incomplete, damaged, or of another network.
     """
+    progress = _read_progress(path)
     check_model_directory(path)
-    progress, expected = _read_progress(path / PROGRESS)
-    if sha256_of(path / STATE) != expected:
-        raise RunError(f"{path / STATE}: truncated or altered since it was written; take another checkpoint")
     tensors = load_tensors(path / STATE)
     weights = load_tensors(path / WEIGHTS)
     if state.average is None:
@@ -132,10 +133,10 @@ def load_checkpoint(path: Path, state: TrainingState) -> None:
 
 
 def best_checkpoints(checkpoints: Path, progress: Progress, best_by: str, n: int) -> list[Path]:
-    """The n best validated checkpoints that are on the disk, best first."""
+    """The n best of the validated checkpoints that are on the disk, best first."""
     there = list_checkpoints(checkpoints)
     ranked = sorted(progress.validations, key=lambda v: (-v.key(best_by), v.step))
-    return [there[v.step] for v in ranked[:n] if v.step in there]
+    return [there[v.step] for v in ranked if v.step in there][:n]
 
 
 def last_checkpoints(checkpoints: Path, n: int) -> list[Path]:
@@ -166,7 +167,7 @@ def _load_optimizer(state: TrainingState, tensors: dict[str, Tensor], file: Path
             for index, name in enumerate(names)
         }
     except KeyError as error:
-        raise RunError(f"{file}: no optimizer state {error}; take another checkpoint") from error
+        raise RunError(f"{file}: no optimizer state {error}; remove {file.parent} to use an older one") from error
     groups = state.optimizer.state_dict()["param_groups"]
     state.optimizer.load_state_dict({"state": entries, "param_groups": groups})
 
@@ -175,16 +176,31 @@ def _group(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
-def _read_progress(path: Path) -> tuple[Progress, str]:
+def _read_progress(checkpoint: Path) -> Progress:
+    """Read training.json, after a comparison of all its checksums."""
+    file = checkpoint / PROGRESS
     try:
-        saved: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        saved: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         if saved["format"] > FORMAT:
-            raise RunError(f"{path}: format {saved['format']}, this program reads up to {FORMAT}: update the program")
-        progress = Progress(**saved["progress"])
-        progress.validations = [Validation(**validation) for validation in saved["progress"]["validations"]]
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise RunError(f"{path}: missing or damaged ({error!r}); take another checkpoint") from error
-    return progress, saved["sha256"]
+            raise RunError(f"{file}: format {saved['format']}, this program reads up to {FORMAT}: update the program")
+        sums = {name: saved["sha256"][name] for name in (STATE, DESCRIPTION, "progress")}
+        progress = TypeAdapter(Progress).validate_python(saved["progress"])
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise RunError(f"{file}: missing or damaged; remove {checkpoint} to use an older one") from error
+    found = {name: sha256_of(checkpoint / name) for name in (STATE, DESCRIPTION)}
+    found["progress"] = _checksum(saved["progress"])
+    for name, expected in sums.items():
+        if found[name] != expected:
+            altered = file if name == "progress" else checkpoint / name
+            raise RunError(
+                f"{altered}: truncated or altered since it was written; remove {checkpoint} to use an older one"
+            )
+    return progress
+
+
+def _checksum(progress: dict[str, Any]) -> str:
+    """Of the values, however the file lays them out."""
+    return hashlib.sha256(json.dumps(progress, sort_keys=True).encode()).hexdigest()
 
 
 def _prune(checkpoints: Path, progress: Progress, best_by: str, keep: int) -> None:

@@ -23,7 +23,8 @@ def interruption() -> Iterator[Interruption]:
         asked.requested = True
         signal.signal(signal.SIGINT, before)
 
-    before = signal.signal(signal.SIGINT, on_signal)
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, on_signal)
     try:
         yield asked
     finally:

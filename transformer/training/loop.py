@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import torch
@@ -48,7 +49,7 @@ def train(settings: Settings, prepared: Prepared, run: RunDirectory) -> Path | N
     saved_step = progress.step
     begin = time.perf_counter() - progress.seconds
 
-    with interruption() as interrupted:
+    with closing(monitor), interruption() as interrupted:
         while progress.step < wanted.max_steps and not _out_of_patience(progress, wanted):
             # 1. The sentences of this update.
             if progress.update == len(plan):
@@ -65,7 +66,8 @@ def train(settings: Settings, prepared: Prepared, run: RunDirectory) -> Path | N
             progress.seconds = time.perf_counter() - begin
 
             # 3. What happens every so often.
-            last = progress.step == wanted.max_steps or interrupted.requested
+            stopping = interrupted.requested  # read once: it may be set while the lines below run
+            last = progress.step == wanted.max_steps or stopping
             validated = progress.step % wanted.validate_every == 0 or progress.step == wanted.max_steps
             if last or validated or progress.step % wanted.save_every == 0 or progress.step % wanted.log_every == 0:
                 monitor.log(progress, lr)
@@ -76,10 +78,10 @@ def train(settings: Settings, prepared: Prepared, run: RunDirectory) -> Path | N
             if last or validated or progress.step % wanted.save_every == 0:
                 save_checkpoint(run.checkpoints, state, model, best_by=wanted.best_by, keep=wanted.average_checkpoints)
                 saved_step = progress.step
-            if interrupted.requested:
+                monitor.restart_clock()
+            if stopping:
                 break
 
-    monitor.close()
     assert saved_step == progress.step
     if interrupted.requested and progress.step < wanted.max_steps:
         return None

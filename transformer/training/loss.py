@@ -26,7 +26,7 @@ def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) ->
 
     −Σ q log p = (1 − ε) (lse − zₜ) + ε (lse − mean z), with lse = log Σ exp z: no second pass over log-probabilities.
     """
-    logits = logits.float()
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     log_sum = logits.logsumexp(dim=-1)
     nll = log_sum - logits.gather(1, targets[:, None]).squeeze(1)
     smoothed = (1 - smoothing) * nll + smoothing * (log_sum - logits.mean(dim=-1))
@@ -38,8 +38,8 @@ def projected_loss(
 ) -> Loss:
     """`smoothed_cross_entropy(hidden @ weightᵀ · logit_scale, targets)`, computed `chunk_rows` tokens at a time.
 
-    The gradient of a chunk is made while its logits are at hand, so at most chunk_rows · V logits exist at any time and
-    the product is not repeated in the backward pass. hidden (N, D), weight (V, D), targets (N,).
+    The gradient of a chunk is made while its logits are at hand: the logits of one chunk only, chunk_rows · V numbers,
+    exist at any time, and the product is not repeated in the backward pass. hidden (N, D), weight (V, D), targets (N,).
     """
     smoothed, nll = _ProjectedLoss.apply(hidden, weight, targets, smoothing, logit_scale, chunk_rows)  # type: ignore[no-untyped-call]  # torch's
     return Loss(smoothed, nll)
@@ -52,21 +52,23 @@ class _ProjectedLoss(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         needs_gradient = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
         product_type = _autocast_type(hidden)
+        sum_type = torch.promote_types(product_type, torch.float32)  # of softmax and sums: at least fp32
         product_weight = weight.to(product_type)
-        smoothed, nll = hidden.new_zeros((), dtype=torch.float32), hidden.new_zeros((), dtype=torch.float32)
+        smoothed, nll = hidden.new_zeros((), dtype=sum_type), hidden.new_zeros((), dtype=sum_type)
         hidden_gradient = torch.empty_like(hidden) if needs_gradient else None
-        weight_gradient = torch.zeros_like(weight, dtype=torch.float32) if needs_gradient else None
+        weight_gradient = torch.zeros_like(weight, dtype=sum_type) if needs_gradient else None
         for first in range(0, hidden.size(0), chunk_rows):
             rows = slice(first, first + chunk_rows)
             inputs = hidden[rows].to(product_type)
-            logits = (inputs @ product_weight.T).float().mul_(logit_scale)
+            logits = (inputs @ product_weight.T).to(sum_type).mul_(logit_scale)
             chunk, logits_gradient = _loss_and_gradient(logits, targets[rows], smoothing, needs_gradient)
             smoothed += chunk.smoothed
             nll += chunk.nll
             if hidden_gradient is not None and weight_gradient is not None:
-                scaled = logits_gradient.mul_(logit_scale).to(product_type)
-                hidden_gradient[rows] = scaled @ product_weight
-                weight_gradient += scaled.T @ inputs
+                logits_gradient = logits_gradient.mul_(logit_scale).to(product_type)
+                hidden_gradient[rows] = logits_gradient @ product_weight
+                weight_gradient += logits_gradient.T @ inputs
+            del logits, logits_gradient  # else they would live until those of the next chunk are made: two at a time
         ctx.save_for_backward(hidden_gradient, weight_gradient)
         ctx.mark_non_differentiable(nll)
         return smoothed, nll

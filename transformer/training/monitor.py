@@ -49,16 +49,16 @@ class Monitor:
         Raises:
             RunError: the loss is not a finite number.
         """
-        seconds = time.perf_counter() - self.begin
         n_tokens = sum(r.n_tokens for r in self.results)
         nll = float(torch.stack([r.nll for r in self.results]).sum(dtype=torch.float64)) / n_tokens
         smoothed = float(torch.stack([r.smoothed for r in self.results]).sum(dtype=torch.float64)) / n_tokens
         grad_norm = float(torch.stack([r.grad_norm for r in self.results]).mean())
+        seconds = time.perf_counter() - self.begin  # only now has the device done all of it
         if not torch.isfinite(torch.tensor([nll, smoothed, grad_norm])).all():
             raise RunError(
                 f"step {progress.step}: loss {nll} or gradient {grad_norm} is not a finite number. "
-                "Lower train.lr, raise train.warmup_steps or set train.clip_norm; "
-                f"the last checkpoint in {self.run.checkpoints} is from before."
+                "Train again under another name (name=…), with a lower train.lr, more train.warmup_steps, or "
+                f"train.clip_norm set; the checkpoints in {self.run.checkpoints} are from before."
             )
         self._write(
             {
@@ -93,7 +93,10 @@ class Monitor:
             f"step {validation.step}: validation perplexity {validation.perplexity:.3f}, "
             f"BLEU {validation.bleu:.2f}{' (best so far)' if best else ''}"
         )
-        self._restart_clock()
+
+    def restart_clock(self) -> None:
+        """Speed is that of training: call this after validation and saving, to leave their time out."""
+        self.begin = time.perf_counter()
 
     def say(self, message: str) -> None:
         """Print a line above the bar."""
@@ -114,11 +117,7 @@ class Monitor:
 
     def _restart(self) -> None:
         self.results: list[UpdateResult] = []
-        self._restart_clock()
-
-    def _restart_clock(self) -> None:
-        """Speed is that of training: validation and saving are not in it."""
-        self.begin = time.perf_counter()
+        self.restart_clock()
 
 
 def _open_tensorboard(run: RunDirectory, step: int) -> Any:

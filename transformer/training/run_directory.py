@@ -12,6 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from data.atomic import whole_file
 from transformer.config import Settings
 from transformer.config_file import differences, load_config, save_settings
@@ -66,9 +68,9 @@ class RunDirectory:
         if not self.choices.exists():
             return None
         try:
-            return Choices(**json.loads(self.choices.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
-            raise RunError(f"{self.choices}: damaged ({error}); remove it to have the choices made again") from error
+            return TypeAdapter(Choices).validate_json(self.choices.read_bytes())
+        except ValueError as error:
+            raise RunError(f"{self.choices}: damaged; remove it to have the choices made again") from error
 
     def save_choices(self, choices: Choices) -> None:
         """Record the choices made."""
@@ -98,7 +100,8 @@ class RunDirectory:
 
 
 def _step_of(line: bytes) -> float:
+    """The step of a line of metrics; infinity if it is not whole, be it only that the line end is missing."""
     try:
-        return float(json.loads(line)["step"])
+        return float(json.loads(line)["step"]) if line.endswith(b"\n") else float("inf")
     except (ValueError, KeyError, TypeError):
         return float("inf")

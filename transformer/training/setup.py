@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import torch
@@ -14,7 +15,7 @@ from transformer.device import choose_device
 from transformer.errors import RunError
 from transformer.model_directory import Model, new_network, vocabulary_hashes
 from transformer.training.averaging import moving_average_copy
-from transformer.training.checkpoint import Progress, TrainingState, load_checkpoint
+from transformer.training.checkpoint import Progress, TrainingState, last_checkpoints, load_checkpoint
 from transformer.training.choices import Choices, choose
 from transformer.training.optimizer import make_optimizer
 from transformer.training.run_directory import RunDirectory
@@ -52,10 +53,9 @@ def set_up(settings: Settings, prepared: Prepared, run: RunDirectory) -> tuple[T
     for each in (state.network, state.evaluated):
         each.use_attention(choices.attention)
 
-    last = run.checkpoints / "last"
-    if last.exists():
-        _refuse_other_vocabulary(last, prepared)
-        load_checkpoint(last, state)
+    for newest in last_checkpoints(run.checkpoints, 1):
+        _refuse_other_vocabulary(newest, prepared)
+        load_checkpoint(newest, state)
     run.forget_metrics_after(state.progress.step)
     return state, model, choices
 
@@ -88,7 +88,8 @@ def _report_over_budget(prepared: Prepared, max_tokens: int) -> None:
         first = ", ".join(f"{index + 1:,}" for index in left_out[:5])
         tqdm.write(
             f"{len(left_out):,} of {n_pairs:,} training pairs are left out: longer than train.max_tokens={max_tokens} "
-            f"(prepared pair {first}{', …' if len(left_out) > 5 else ''})"
+            f"(prepared pair {first}{', …' if len(left_out) > 5 else ''})",
+            file=sys.stderr,
         )
 
 

@@ -1,0 +1,97 @@
+"""`python -m transformer COMMAND`: look into a network or a model. Preparing, training and translating are scripts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from data.prepared import load_prepared
+from transformer.command_line import EXIT_USAGE, CommandParser, run_command
+from transformer.config_file import load_config
+from transformer.describe import TYPICAL_LENGTH, describe, format_description
+from transformer.errors import ConfigError
+from transformer.evaluation.attention_plot import draw_translation
+from transformer.inference.translator import Translator
+
+
+def describe_command(argv: Sequence[str]) -> int:
+    """Print the parts of a config's network, with shapes, parameters and FLOPs per target token."""
+    parser = CommandParser(prog="python -m transformer describe", description=describe_command.__doc__)
+    parser.add_argument("config", metavar="CONFIG", help="a path, or a name in configs/, such as base.yaml")
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="settings that replace the config's")
+    parser.add_argument(
+        "--prepared", type=Path, metavar="DIR", help="take the vocabulary sizes from this prepared data"
+    )
+    parser.add_argument(
+        "--length",
+        type=int,
+        default=TYPICAL_LENGTH,
+        metavar="N",
+        help="pieces of a source and of a target sentence, for the FLOPs (default: %(default)s)",
+    )
+    args = parser.parse_args(argv)
+    if args.length < 1:
+        raise ConfigError(f"--length {args.length}: a sentence has at least 1 piece")
+    settings = load_config(args.config, args.overrides)
+    sizes, origin = (settings.vocabulary.size, settings.vocabulary.size), "vocabulary.size"
+    if args.prepared:
+        prepared = load_prepared(args.prepared)
+        sizes, origin = (len(prepared.src_vocabulary), len(prepared.tgt_vocabulary)), str(args.prepared)
+    print(f"{settings.name}, with {sizes[0]:,} source and {sizes[1]:,} target vocabulary entries ({origin})\n")
+    print(format_description(describe(settings.model, *sizes, args.length)))
+    return 0
+
+
+def attention_command(argv: Sequence[str]) -> int:
+    """Translate one sentence and draw where the decoder looked in it (encoder-decoder attention)."""
+    parser = CommandParser(prog="python -m transformer attention", description=attention_command.__doc__)
+    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="a run (runs/NAME) or model directory")
+    parser.add_argument("--sentence", required=True, metavar="TEXT", help="the sentence, in the source language")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("attention.png"),
+        metavar="FILE",
+        help="the picture: .png, .svg or .pdf (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--layer",
+        type=int,
+        metavar="N",
+        help="every head of this decoder layer, 1 being the lowest (default: the mean of all layers and heads)",
+    )
+    parser.add_argument("--device", default="auto", choices=["auto", "cuda", "mps", "cpu"], help="(auto)")
+    args = parser.parse_args(argv)
+    translator = Translator.load(args.model, args.device)
+    drawing = draw_translation(translator, args.sentence, args.output, args.layer)
+    print(f"{args.sentence}\n{drawing.translation}\nwrote {args.output}")
+    if drawing.missing:
+        print(
+            f"No font here has {' '.join(drawing.missing)}: drawn as boxes. Install one that does, such as Noto Sans.",
+            file=sys.stderr,
+        )
+    return 0
+
+
+COMMANDS = {"describe": describe_command, "attention": attention_command}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command that the first argument names, with the others; without one, say which there are."""
+    name, *rest = (sys.argv[1:] if argv is None else argv) or ["--help"]
+    if name in COMMANDS:
+        return COMMANDS[name](rest)
+    listing = "\n".join(f"  {command:10} {function.__doc__}" for command, function in COMMANDS.items())
+    help_text = (
+        f"usage: python -m transformer COMMAND …\n\n{listing}\n\npython -m transformer COMMAND --help says more."
+    )
+    if name in ("-h", "--help"):
+        print(help_text)
+        return 0
+    print(f"error: unknown command {name!r}\n\n{help_text}", file=sys.stderr)
+    return EXIT_USAGE
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))
