@@ -66,7 +66,7 @@ def positive(text: str) -> int:
 
 
 def check_input(path: Path | None, reference: Path | None, references: list[str] | None) -> int | None:
-    """Read an input file once before hours of work depend on it, and count its lines; None for pipes, which read once."""
+    """Read an input file once before hours of work depend on it, and count its lines; None for what reads only once."""
     if path is None or (path.exists() and not path.is_file()):
         return None
     n_lines = sum(1 for _ in read_lines(path))

@@ -3,6 +3,7 @@
     checkpoints/step-00001000/   model.safetensors, model.json, …   the weights users get (the moving average, if on)
                                  training.safetensors               optimizer, trained weights if they differ, random
                                  training.json                      progress
+    checkpoints/stop-00001234/   the same, where Ctrl-C ended the run; gone after the next
     checkpoints/last → step-…    the newest; best → step-…          the best validated
 
 A directory takes its name when it is complete: a run that is killed at any moment leaves the checkpoint before, whole.
@@ -14,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -82,20 +82,27 @@ class TrainingState:
         return self.average or self.network
 
 
-def checkpoint_path(checkpoints: Path, step: int) -> Path:
-    """The directory of the checkpoint after `step` updates."""
-    return checkpoints / f"step-{step:08d}"
-
-
-def list_checkpoints(checkpoints: Path) -> dict[int, Path]:
-    """Complete checkpoints by step, oldest first."""
-    found = {int(path.name[5:]): path for path in checkpoints.glob("step-*") if re.fullmatch(r"step-\d+", path.name)}
+def list_checkpoints(checkpoints: Path, kind: str = "step") -> dict[int, Path]:
+    """Complete checkpoints by step, oldest first; of kind "step", or "stop": made because the user interrupted."""
+    found = {int(path.name[5:]): path for path in checkpoints.glob(f"{kind}-*") if path.name[5:].isdecimal()}
     return dict(sorted(found.items()))
 
 
-def save_checkpoint(checkpoints: Path, state: TrainingState, model: Model, *, best_by: str, keep: int) -> Path:
-    """Save, point `last` and `best`, and remove what is neither among the newest `keep` nor the best `keep`."""
-    path = checkpoint_path(checkpoints, state.progress.step)
+def newest_checkpoint(checkpoints: Path) -> Path | None:
+    """Where a run goes on."""
+    both = list_checkpoints(checkpoints, "stop") | list_checkpoints(checkpoints)
+    return both[max(both)] if both else None
+
+
+def save_checkpoint(
+    checkpoints: Path, state: TrainingState, model: Model, *, best_by: str, keep: int, regular: bool = True
+) -> Path:
+    """Save, point `last` and `best`, and remove what is neither among the newest `keep` nor the best `keep`.
+
+    One that is not regular serves to go on from, and is removed by the next: it takes no part in averages, so that an
+    interrupted run ends with the model of an undisturbed one.
+    """
+    path = checkpoints / f"{'step' if regular else 'stop'}-{state.progress.step:08d}"
     sweep(checkpoints)
     with whole_directory(path) as partial:
         save_model(partial, model.with_network(state.evaluated))
@@ -106,7 +113,7 @@ def save_checkpoint(checkpoints: Path, state: TrainingState, model: Model, *, be
     point_to(checkpoints / "last", path.name)
     for best in best_checkpoints(checkpoints, state.progress, best_by, 1):
         point_to(checkpoints / "best", best.name)
-    _prune(checkpoints, state.progress, best_by, keep)
+    _prune(checkpoints, path, state.progress, best_by, keep)
     return path
 
 
@@ -203,8 +210,9 @@ def _checksum(progress: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(progress, sort_keys=True).encode()).hexdigest()
 
 
-def _prune(checkpoints: Path, progress: Progress, best_by: str, keep: int) -> None:
+def _prune(checkpoints: Path, newest: Path, progress: Progress, best_by: str, keep: int) -> None:
     kept = {*last_checkpoints(checkpoints, keep), *best_checkpoints(checkpoints, progress, best_by, keep)}
-    for path in list_checkpoints(checkpoints).values():
+    kept.add(newest)
+    for path in (*list_checkpoints(checkpoints).values(), *list_checkpoints(checkpoints, "stop").values()):
         if path not in kept:
             remove_directory(path)

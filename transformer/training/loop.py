@@ -67,16 +67,17 @@ def train(settings: Settings, prepared: Prepared, run: RunDirectory) -> Path | N
 
             # 3. What happens every so often.
             stopping = interrupted.requested  # read once: it may be set while the lines below run
-            last = progress.step == wanted.max_steps or stopping
             validated = progress.step % wanted.validate_every == 0 or progress.step == wanted.max_steps
-            if last or validated or progress.step % wanted.save_every == 0 or progress.step % wanted.log_every == 0:
+            regular = validated or progress.step % wanted.save_every == 0
+            if stopping or regular or progress.step % wanted.log_every == 0:
                 monitor.log(progress, lr)
             if validated:
                 progress.validations.append(validate(state.evaluated, prepared, settings, choices, progress.step))
                 newest = progress.validations[-1]
                 monitor.log_validation(newest, best=newest == progress.best(wanted.best_by))
-            if last or validated or progress.step % wanted.save_every == 0:
-                save_checkpoint(run.checkpoints, state, model, best_by=wanted.best_by, keep=wanted.average_checkpoints)
+            if stopping or regular:
+                best_by, keep = wanted.best_by, wanted.average_checkpoints
+                save_checkpoint(run.checkpoints, state, model, best_by=best_by, keep=keep, regular=regular)
                 saved_step = progress.step
                 monitor.restart_clock()
             if stopping:

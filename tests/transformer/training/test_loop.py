@@ -15,18 +15,20 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from data.prepared import Prepared
+from data.vocabulary import EOS_ID, PAD_ID
 from transformer import model_directory
 from transformer.config import Settings
 from transformer.errors import RunError
 from transformer.model_directory import WEIGHTS, load_model, load_tensors
 from transformer.training import loop
 from transformer.training.checkpoint import PROGRESS, STATE, list_checkpoints
+from transformer.training.choices import Choices
 from transformer.training.loop import train
 from transformer.training.monitor import Monitor
 from transformer.training.run_directory import RunDirectory
 from transformer.training.schedule import learning_rate
 from transformer.training.setup import set_up
-from transformer.training.validation import Validation
+from transformer.training.validation import Validation, validation_nll
 
 MakeSettings = Callable[..., Settings]
 Files = Callable[[Path], dict[str, bytes]]
@@ -330,21 +332,47 @@ def test_a_loss_that_is_no_number_ends_the_run_and_is_not_saved(
             state.network.encoder.embedding.table.weight.data.fill_(float("nan"))
         return update(state, *arguments)
 
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(RunError, match=r"step 4: loss nan"):
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(RunError) as error:
         patch.setattr(loop, "update", diverge)
         train(settings, prepared, run)
-    assert list(list_checkpoints(run.checkpoints)) == [2]
     assert capsys.readouterr().err.endswith("\n")  # the bar is closed: the message has a line of its own
+    assert "step 4: loss nan" in str(error.value)
+    assert list(list_checkpoints(run.checkpoints)) == [2]
 
 
-def test_every_sentence_is_trained_on_once_an_epoch(
-    prepared: Prepared, make_settings: MakeSettings, tmp_path: Path
+def test_every_sentence_is_trained_on_once_an_epoch_in_another_order(
+    prepared: Prepared, make_settings: MakeSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = RunDirectory(tmp_path)
-    train(make_settings(train={"max_steps": 2 * EPOCH, "validate_every": 100, "save_every": EPOCH}), prepared, run)
-    n_tokens = int(prepared.train.tgt_lengths.sum()) + len(prepared.train)
-    counts = {line["step"]: line["n_tokens"] for line in metrics_of(run) if "n_tokens" in line}
-    assert (counts[EPOCH], counts[2 * EPOCH]) == (n_tokens, 2 * n_tokens)
+    updates: list[list[tuple[int, ...]]] = []
+    update = loop.update
+
+    def watched(state: Any, batches: Any, *arguments: Any) -> Any:
+        rows = [row for batch in batches for row in batch.tgt_out.tolist()]
+        updates.append(sorted(tuple(i for i in row if i != PAD_ID) for row in rows))
+        return update(state, batches, *arguments)
+
+    monkeypatch.setattr(loop, "update", watched)
+    settings = make_settings(train={"max_steps": 2 * EPOCH, "validate_every": 100, "save_every": 100})
+    train(settings, prepared, RunDirectory(tmp_path))
+    tgt = prepared.train.tgt
+    everything = sorted((*tgt[i].tolist(), EOS_ID) for i in range(len(tgt)))
+    for epoch in (updates[:EPOCH], updates[EPOCH:]):
+        assert sorted(sentence for each in epoch for sentence in each) == everything
+    assert updates[:EPOCH] != updates[EPOCH:]
+
+
+@pytest.mark.parametrize("ema_decay", [None, 0.9])
+def test_what_was_validated_is_what_users_get(
+    ema_decay: float | None, prepared: Prepared, make_settings: MakeSettings, tmp_path: Path
+) -> None:
+    settings, run = make_settings(train={"ema_decay": ema_decay}), RunDirectory(tmp_path)
+    train(settings, prepared, run)
+    reported = {line["step"]: line["valid_nll_per_token"] for line in metrics_of(run) if "valid_bleu" in line}
+    assert list(reported) == [4, 6]
+    for step, nll in reported.items():
+        network = load_model(list_checkpoints(run.checkpoints)[step]).network
+        found = validation_nll(network, prepared, settings.train.max_tokens, Choices("cpu", "fp32", "explicit", {}))
+        assert found == pytest.approx(nll, rel=1e-6)
 
 
 def test_the_loss_falls(prepared: Prepared, make_settings: MakeSettings, tmp_path: Path) -> None:
