@@ -5,7 +5,8 @@ VENV ?= .venv
 CORPORA ?=
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-PYTEST = $(BIN)/python -m pytest $(if $(CORPORA),--corpora=$(CORPORA))
+# One process per core, each with one thread: two threads per process would fight for the cores.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile $(if $(CORPORA),--corpora=$(CORPORA))
 
 help:
 	@echo "make demo       the whole path on a small built-in corpus: prepare, train, translate, evaluate, draw (5 minutes)"

@@ -1,116 +1,171 @@
-"""The real programs, run as a user runs them, and one small machine that has learnt to copy."""
+"""The programs as people run them: in a process of their own, or in this one, which is quicker; and a trained model."""
 
 from __future__ import annotations
 
-import os
+import importlib
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import torch
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-COPY = [  # settings with which the copy task is learnt in seconds
-    "vocabulary.size=890",
-    "vocabulary.byte_fallback=false",
-    "model.n_encoder_layers=1",
-    "model.d_model=64",
-    "model.d_ff=64",
-    "model.norm_position=pre",
-    "model.dropout=0",
-    "train.precision=fp32",
-    "train.attention=explicit",
-    "train.batch_tokens=400",
-    "train.max_tokens=2000",
-    "train.max_steps=400",
-    "train.warmup_steps=50",
-    "train.cooldown_steps=150",
-    "train.lr=8e-3",
-    "train.label_smoothing=0",
-    "train.validate_every=200",
-    "train.save_every=200",
-    "train.model_from=last",
-]
+from transformer.command_line import run_command
 
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = {"transformer": "transformer.__main__", "grammar": "data.grammar.__main__"}  # the others are scripts
 
-class Finished(NamedTuple):
-    """How a program ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-Script = Callable[..., Finished]
-
-
-def start(script: str, arguments: Sequence[str], folder: Path) -> subprocess.Popen[str]:
-    """Begin to run a script of the repository in a folder."""
-    return subprocess.Popen(
-        [sys.executable, str(ROOT / script), *arguments],
-        cwd=folder,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        errors="surrogateescape",
-    )
+Done = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="session")
-def script() -> Script:
-    """Run a script to its end: `script(folder, "train.py", "--config", …, stdin="text")`."""
+def program() -> Callable[..., Done]:
+    """Run a script to its end, in a process of its own and in a folder."""
 
-    def run(folder: Path, name: str, *arguments: str, stdin: str = "") -> Finished:
-        process = start(name, arguments, folder)
-        out, err = process.communicate(stdin, timeout=300)
-        assert "Traceback" not in err, err
-        return Finished(process.returncode, out, err)
+    def run(folder: Path, script: str, *arguments: str, stdin: str = "") -> Done:
+        command = [sys.executable, ROOT / f"{script}.py", *arguments]
+        return subprocess.run(command, cwd=folder, input=stdin, capture_output=True, encoding="utf-8", check=False)
 
     return run
 
 
-def write_copy_corpus(folder: Path, n_train: int) -> list[str]:
-    """Sentences of 1 to 6 numbered words, equal on both sides, none twice; returns the arguments that name them."""
-    chance = random.Random(1)
-    seen: set[str] = set()
-    for split, n, longest in (("train", n_train, 6), ("valid", 60, 5), ("test", 200, 5)):
-        lines: list[str] = []
-        while len(lines) < n:
-            line = " ".join(f"w{chance.randint(1, 875)}" for _ in range(chance.randint(1, longest)))
-            if line not in seen:
-                seen.add(line)
-                lines.append(line)
-        for side in ("src", "tgt"):
-            (folder / f"{split}.{side}").write_text("".join(f"{line}\n" for line in lines))
-    return [
-        "--config=demo.yaml",
-        "name=copy",
-        "data.train=[{src: train.src, tgt: train.tgt}]",
-        "data.valid=[{src: valid.src, tgt: valid.tgt}]",
-        "data.test={copy: {src: test.src, tgt: test.tgt}}",
-        *COPY,
-    ]
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start a script in a process of its own and in a folder; `limit` runs in it first. Killed after the test."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def run(
+        folder: Path, script: str, *arguments: str, limit: Callable[[], object] | None = None
+    ) -> subprocess.Popen[str]:
+        command = [sys.executable, ROOT / f"{script}.py", *arguments]
+        pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "encoding": "utf-8"}
+        processes.append(subprocess.Popen(command, cwd=folder, preexec_fn=limit, **pipes))
+        return processes[-1]
+
+    yield run
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[object]:
+    """Run a script's main in this process, in `tmp_path`; whatever happens, a user sees no traceback."""
+    monkeypatch.chdir(tmp_path)
+    n_threads = torch.get_num_threads()
+
+    def run(script: str, *arguments: str | Path) -> Done:
+        main = importlib.import_module(MODULES.get(script, script)).main
+        capsys.readouterr()
+        try:
+            code = run_command(lambda: main([*map(str, arguments)]))
+        except SystemExit as stop:  # usage and --help
+            code = int(stop.code or 0)
+        done = Done([script, *map(str, arguments)], code, *capsys.readouterr())
+        assert "Traceback" not in done.stderr
+        return done
+
+    yield run
+    torch.set_num_threads(n_threads)
+    torch.set_flush_denormal(False)
+
+
+TINY = """
+name: tiny
+data:
+  train: [{src: filler.src, tgt: filler.tgt}]
+  valid: [{src: valid.src, tgt: valid.tgt}]
+  test: {held-out: {src: valid.src, tgt: valid.tgt}}
+vocabulary: {size: 300}
+model: {n_encoder_layers: 1, n_decoder_layers: 1, d_model: 32, d_ff: 32, n_heads: 2}
+train:
+  device: cpu
+  threads: 1            # so that every process adds up in the same order
+  precision: fp32
+  attention: explicit
+  batch_tokens: 200
+  max_tokens: 300
+  max_steps: 4
+  lr: 1e-3
+  warmup_steps: 10
+  ema_decay: 0.9
+  validate_every: 10
+  save_every: 5
+  log_every: 1
+translate: {beam_size: 1, max_length_ratio: 0, max_extra_length: 4}
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """A folder with tiny.yaml and its text; a model to train in a second, that learns nothing."""
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    for name, numbers in (("filler", range(200)), ("valid", range(200, 206))):
+        for side, line in (("src", "the cat number {} sat"), ("tgt", "die katze nummer {} sass")):
+            (tmp_path / f"{name}.{side}").write_text("".join(line.format(i) + "\n" for i in numbers))
+    return tmp_path
 
 
 class CopyRun(NamedTuple):
-    """A finished run of the copy task."""
+    """Where a model was trained to copy, and with which arguments."""
 
     folder: Path
-    arguments: list[str]
-    preprocess: Finished
-    train: Finished
+    arguments: tuple[str, ...]
 
 
 @pytest.fixture(scope="session")
-def copy_run(tmp_path_factory: pytest.TempPathFactory, script: Script) -> CopyRun:
-    """preprocess.py and train.py on the copy task, once for all tests."""
+def copy_run(tmp_path_factory: pytest.TempPathFactory, program: Callable[..., Done]) -> CopyRun:
+    """A folder in which preprocess.py and train.py have learnt to copy lines of up to six of the words w1 … w875."""
     folder = tmp_path_factory.mktemp("copy")
-    arguments = write_copy_corpus(folder, n_train=6000)
-    prepared = script(folder, "preprocess.py", *arguments)
-    return CopyRun(folder, arguments, prepared, script(folder, "train.py", *arguments))
+    write_copy_text(folder)
+    arguments = ("--config", "demo.yaml", *COPY)
+    for script in ("preprocess", "train"):
+        done = program(folder, script, *arguments)
+        assert done.returncode == 0, done.stderr
+    return CopyRun(folder, arguments)
+
+
+COPY = (
+    "name=copy",
+    "data.train=[{src: train.txt, tgt: train.txt}]",
+    "data.valid=[{src: valid.txt, tgt: valid.txt}]",
+    "data.test={held-out: {src: test.txt, tgt: test.txt}}",
+    "data.tgt_lang=copied",
+    "vocabulary.size=890",  # nearly every word is one piece
+    "vocabulary.byte_fallback=false",
+    "model.n_encoder_layers=1",
+    "model.d_model=64",
+    "model.d_ff=64",
+    "model.dropout=0",
+    "model.norm_position=pre",
+    "train.device=cpu",
+    "train.precision=fp32",
+    "train.attention=explicit",
+    "train.threads=1",
+    "train.batch_tokens=400",
+    "train.label_smoothing=0",
+    "train.lr=8e-3",
+    "train.warmup_steps=50",
+    "train.cooldown_steps=200",
+    "train.max_steps=600",
+    "train.validate_every=300",
+    "train.save_every=300",
+    "train.model_from=last",
+)
+
+
+def write_copy_text(folder: Path) -> None:
+    """Lines of random words, none of them twice; held-out ones are not the longest, whose ends are seen least."""
+    draw = random.Random(1)
+    seen: set[str] = set()
+    for name, n_lines, longest in (("train", 6000, 6), ("valid", 50, 5), ("test", 200, 5)):
+        lines: list[str] = []
+        while len(lines) < n_lines:
+            line = " ".join(f"w{draw.randint(1, 875)}" for _ in range(draw.randint(1, longest)))
+            if line not in seen:
+                lines.append(line)
+                seen.add(line)
+        (folder / f"{name}.txt").write_text("".join(line + "\n" for line in lines))
