@@ -14,7 +14,6 @@ from transformer.attention import Attended, Form, MultiHeadAttention
 from transformer.config import ModelSettings
 from transformer.decoder import Decoder, DecoderCache
 from transformer.encoder import Encoder
-from transformer.layers import FeedForward
 from transformer.masks import padding_mask
 
 PAD_ID = 0  # the id that fills short rows; sentences never contain it
@@ -119,22 +118,21 @@ class Transformer(nn.Module):
         """Xavier-uniform matrices (Glorot & Bengio 2010), zero biases, embeddings N(0, 1 / d_model).
 
         Multiplied by √d_model (§3.4) embeddings then have variance 1, like the positions they are added to; and as
-        output projection they give logits of variance about 1.
+        output projection they give logits of variance about 1. Matrices stacked in one store (W^Q, W^K, W^V; SwiGLU's
+        pair) are one matrix here, as in nn.MultiheadAttention.
+
+        With post-norm the gain is ½: what a sub-layer adds must start small beside what it adds to (DeepNorm, Wang et
+        al. 2022, derives like factors), or a small model at a high rate learns the target language long before it
+        looks at the source.
         """
+        gain = 0.5 if self.settings.norm_position == "post" else 1.0
         for module in self.modules():
             if isinstance(module, nn.Linear):
-                nn.init.xavier_uniform_(module.weight)
+                nn.init.xavier_uniform_(module.weight, gain=gain)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
             elif isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=self.settings.d_model**-0.5)
-        for attention in self._attentions():  # W^Q, W^K, W^V are separate matrices in one store
-            for block in torch.split(attention.in_projection.weight, attention.widths):
-                nn.init.xavier_uniform_(block)
-        for module in self.modules():  # and so are SwiGLU's W₁ and V
-            if isinstance(module, FeedForward) and module.gated:
-                for block in module.inner.weight.chunk(2):
-                    nn.init.xavier_uniform_(block)
 
     def tie(self) -> None:
         """Share the matrices that §3.4 shares, or fewer; again after parameters were replaced."""

@@ -119,7 +119,7 @@ def load_model(path: str | Path) -> Model:
     except DataError as error:
         raise RunError(str(error)) from error
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))!r}: {e['msg']}" for e in error.errors())
         raise RunError(f"{directory / DESCRIPTION}: not the settings of a model ({problems})") from error
     except RuntimeError as error:  # sizes beyond all bounds
         raise RunError(f"{directory / DESCRIPTION}: not the settings of a network ({error})") from error

@@ -20,6 +20,7 @@ from transformer.training.checkpoint import (
     TrainingState,
     best_checkpoints,
     last_checkpoints,
+    newest_checkpoint,
     save_checkpoint,
 )
 from transformer.training.choices import Choices, autocast
@@ -131,14 +132,18 @@ def _out_of_patience(progress: Progress, settings: TrainSettings) -> bool:
 
 
 def _finish(run: RunDirectory, state: TrainingState, model: Model, settings: TrainSettings) -> Path:
-    """Write runs/NAME/model from the checkpoints that `model_from` names."""
-    k, best_by = settings.average_checkpoints, settings.best_by
+    """Write runs/NAME/model from the checkpoints that `model_from` names.
+
+    Where the user has moved `max_steps` to the step of an interruption, there may be none but the one made then.
+    """
+    k, best_by, newest = settings.average_checkpoints, settings.best_by, newest_checkpoint(run.checkpoints)
+    assert newest is not None
     chosen = {
-        "last": last_checkpoints(run.checkpoints, 1),
+        "last": [newest],
         "best": best_checkpoints(run.checkpoints, state.progress, best_by, 1),
         "average_last": last_checkpoints(run.checkpoints, k),
         "average_best": best_checkpoints(run.checkpoints, state.progress, best_by, k),
-    }[settings.model_from]
+    }[settings.model_from] or [newest]
     with whole_directory(run.model) as partial:
         save_model(partial, model, average_checkpoints(chosen))
     return run.model

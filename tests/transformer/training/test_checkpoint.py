@@ -25,6 +25,8 @@ from transformer.training.checkpoint import (
     last_checkpoints,
     list_checkpoints,
     load_checkpoint,
+    newest_checkpoint,
+    save_checkpoint,
 )
 from transformer.training.validation import Validation
 
@@ -181,6 +183,22 @@ def test_the_best_of_another_measure_is_the_best_that_is_still_there(
     assert list(list_checkpoints(tmp_path)) == [4, 5]
     best = best_checkpoints(tmp_path, state.progress, "nll", 2)
     assert [path.name for path in best] == ["step-00000004", "step-00000005"]
+
+
+def test_where_a_run_was_stopped_is_kept_until_the_next_checkpoint_and_counts_for_nothing(
+    tmp_path: Path, trained: Trained
+) -> None:
+    state, model = trained
+    save_all: dict[str, Any] = {"best_by": "bleu", "keep": 2}
+    state.progress = Progress()
+    for step, regular in ((2, True), (3, False), (4, True), (5, False)):
+        state.progress.step = step
+        path = save_checkpoint(tmp_path, state, model, regular=regular, **save_all)
+        assert newest_checkpoint(tmp_path) == path
+        assert (tmp_path / "last").resolve() == path
+        load_checkpoint(path, state)
+    assert sorted(path.name for path in tmp_path.glob("st*")) == ["step-00000002", "step-00000004", "stop-00000005"]
+    assert [path.name for path in last_checkpoints(tmp_path, 2)] == ["step-00000002", "step-00000004"]
 
 
 def test_the_links_survive_a_move_of_the_run(tmp_path: Path, save: Save, trained: Trained) -> None:

@@ -137,12 +137,30 @@ def test_a_run_stopped_by_ctrl_c_goes_on_as_if_it_had_not_been(
     run = RunDirectory(tmp_path)
     before_update(step, press_ctrl_c)
     assert train(long_settings, prepared, run) is None
-    assert (run.checkpoints / "last").resolve().name == f"step-{step:08d}"
+    regular = step % long_settings.train.save_every == 0 or step % long_settings.train.validate_every == 0
+    assert (run.checkpoints / "last").resolve().name == f"{'step' if regular else 'stop'}-{step:08d}"
     assert not run.model.exists()
     assert train(long_settings, prepared, run) == run.model
     for name in (WEIGHTS, STATE):
         one, other = (each.checkpoints / "last" / name for each in (run, uninterrupted))
         assert one.read_bytes() == other.read_bytes()
+    # Where it was stopped takes no part in what is averaged and kept.
+    assert list_checkpoints(run.checkpoints).keys() == list_checkpoints(uninterrupted.checkpoints).keys()
+    assert not list_checkpoints(run.checkpoints, "stop")
+    assert (run.model / WEIGHTS).read_bytes() == (uninterrupted.model / WEIGHTS).read_bytes()
+
+
+@pytest.mark.parametrize("model_from", ["last", "best", "average_last", "average_best"])
+def test_a_run_may_be_ended_where_it_was_interrupted(
+    model_from: str, prepared: Prepared, make_settings: MakeSettings, tmp_path: Path, before_update: Callable[..., None]
+) -> None:
+    """Before the first regular checkpoint, by setting max_steps to the step of the interruption."""
+    run = RunDirectory(tmp_path)
+    before_update(1, press_ctrl_c)
+    train(make_settings(), prepared, run)
+    assert train(make_settings(train={"max_steps": 1, "model_from": model_from}), prepared, run) == run.model
+    last = load_tensors(run.checkpoints / "last" / WEIGHTS)
+    assert_close(load_tensors(run.model / WEIGHTS), last, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("moment", ["log", "log_validation"])
@@ -169,7 +187,7 @@ def test_ctrl_c_may_come_while_the_numbers_are_read_or_validated(
     happens = moment == "log" or step % settings.train.validate_every == 0
     assert (finished is None) is happens
     if happens:
-        newest = max(list_checkpoints(run.checkpoints))
+        newest = max(list_checkpoints(run.checkpoints) | list_checkpoints(run.checkpoints, "stop"))
         assert step <= newest <= step + 1
         assert progress_of(run.checkpoints / "last")["step"] == newest
 
