@@ -73,6 +73,15 @@ def read_yaml(text: str) -> Document:
     return document._replace(value=_Conversion(document).value_of(node, ()))
 
 
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Text that breaks lines, as YAML sees it, is only safe where it is escaped; PyYAML folds U+0085 and its kin."""
+    breaks_lines = any(character in text for character in "\n\r\x85\u2028\u2029")
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if breaks_lines else None)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
 def write_yaml(value: Any) -> str:
     """Write plain values so that `read_yaml` gives them back."""
     text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)

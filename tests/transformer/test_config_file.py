@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from transformer.config import FileCorpus, HubCorpus, Settings
@@ -492,6 +492,8 @@ def test_saved_settings_load_back_equal_from_anywhere(tmp_path: Path, name: str)
 
 
 @settings(max_examples=100, deadline=None)
+@example(path="a\x85b\u2028", language="\x85", lr=1.0)  # PyYAML folds these lines unless they are escaped
+@example(path=" \n\r\u2029", language="\n", lr=1.0)
 @given(
     path=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20),
     language=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8),
