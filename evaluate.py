@@ -54,7 +54,9 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--examples", type=int, default=0, metavar="N", help="print N translations of each test set (0)"
     )
-    parser.add_argument("--device", default="auto", choices=["auto", "cuda", "mps", "cpu"], help="(auto)")
+    parser.add_argument(
+        "--device", default="auto", choices=["auto", "cuda", "mps", "cpu"], help="auto: cuda, else mps, else cpu (auto)"
+    )
     parser.add_argument("--hypothesis", type=Path, metavar="FILE", help="score these translations, without a model")
     parser.add_argument("--reference", type=Path, metavar="FILE", help="against these lines, detokenised and cased")
     parser.add_argument(

@@ -12,6 +12,7 @@ from pathlib import Path
 from data.prepared import Prepared, load_prepared
 from transformer.command_line import CommandParser, add_config_arguments, load_settings, run_command
 from transformer.config import Settings
+from transformer.errors import RunError
 from transformer.training.loop import train
 from transformer.training.run_directory import RunDirectory
 
@@ -27,7 +28,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     settings = load_settings(args)
 
-    prepared = load_prepared(Path("prepared") / settings.name)
+    directory = Path("prepared") / settings.name
+    prepared = load_prepared(directory)
+    refuse_other_preparation(settings, prepared, directory)
     run = RunDirectory(Path("runs") / settings.name)
     announce(settings, prepared, run)
     model = train(settings, prepared, run)
@@ -37,6 +40,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     report(settings, run, model)
     return 0
+
+
+def refuse_other_preparation(settings: Settings, prepared: Prepared, directory: Path) -> None:
+    """An override that preprocess.py was not given, such as another vocabulary size, must not go unnoticed."""
+    manifest = prepared.manifest
+    languages = {key: manifest[key] for key in ("src_lang", "tgt_lang")}
+    there = {"data": languages | manifest["settings"]["filters"], "vocabulary": manifest["settings"]["vocabulary"]}
+    now = settings.model_dump()
+    changed = [
+        f"  {section}.{key}: {value!r} → {now[section][key]!r}"
+        for section in there
+        for key, value in there[section].items()
+        if value != now[section].get(key, value)  # a key of another version is none of ours
+    ]
+    if changed:
+        lines = "\n".join(changed)
+        raise RunError(
+            f"{directory} was prepared with other settings (there → now):\n{lines}\n"
+            "Run preprocess.py with the same config and overrides as train.py, or restore the settings."
+        )
 
 
 def announce(settings: Settings, prepared: Prepared, run: RunDirectory) -> None:

@@ -51,7 +51,9 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--output", type=Path, metavar="FILE", help="replaced when all is translated (standard output)")
     parser.add_argument("--reference", type=Path, metavar="FILE", help="print BLEU and chrF against these lines")
     parser.add_argument("--batch-size", type=positive, metavar="N", help="at most so many sentences at once")
-    parser.add_argument("--device", default="auto", choices=["auto", "cuda", "mps", "cpu"], help="(auto)")
+    parser.add_argument(
+        "--device", default="auto", choices=["auto", "cuda", "mps", "cpu"], help="auto: cuda, else mps, else cpu (auto)"
+    )
     parser.add_argument("--threads", type=positive, metavar="N", help="CPU threads (what PyTorch chooses)")
     parser.add_argument("overrides", nargs="*", metavar="translate.key=value", help="such as translate.beam_size=8")
     args: argparse.Namespace = parser.parse_args(argv)

@@ -19,7 +19,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
     Where a device or a pipe has that name, such as /dev/null, it is written to directly.
 
-    Raises OSError (disk full, not writable); what `path` held before is then still there.
+    Raises OSError (disk full, not writable) with the name of `path`; what it held before is then still there.
     """
     path = Path(os.path.realpath(path))  # a link to a file stays a link
     if path.exists() and not path.is_file():
@@ -33,6 +33,10 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
             stream.flush()
             os.fsync(stream.fileno())  # else a power cut after the rename could leave the name on an empty file
         partial.replace(path)
+    except OSError as error:
+        if error.filename == str(partial):
+            error.filename, error.filename2 = str(path), None
+        raise
     finally:
         partial.unlink(missing_ok=True)
 

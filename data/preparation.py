@@ -18,7 +18,7 @@ import numpy as np
 from tqdm import tqdm
 
 from data.atomic import whole_directory
-from data.corpora import Source, find_problems, fingerprint, read_pairs, size_of
+from data.corpora import FileSource, Source, find_problems, fingerprint, read_pairs, size_of
 from data.errors import DataError
 from data.filters import REASONS, Counts, Filters, TextFilter, judge_lengths
 from data.lines import read_written_lines
@@ -125,8 +125,10 @@ def _problems_of(corpora: Corpora) -> Iterator[str]:
     for name, sources in (("train", corpora.train), ("valid", corpora.valid)):
         if not sources:
             yield f"data.{name} lists no corpora: give some, such as 'data.{name}=[{{src: a.en, tgt: a.de}}]'"
-    for source in corpora:
-        yield from find_problems(source)
+    unreadable = [problem for source in corpora for problem in find_problems(source)]
+    yield from unreadable
+    if any(isinstance(source, FileSource) for source in corpora) and unreadable:
+        yield "(paths in a config are relative to its own folder, paths on the command line to the current one)"
 
 
 def _problems_at(directory: Path) -> Iterator[str]:

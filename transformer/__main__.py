@@ -61,7 +61,9 @@ def attention_command(argv: Sequence[str]) -> int:
         metavar="N",
         help="every head of this decoder layer, 1 being the lowest (default: the mean of all layers and heads)",
     )
-    parser.add_argument("--device", default="auto", choices=["auto", "cuda", "mps", "cpu"], help="(auto)")
+    parser.add_argument(
+        "--device", default="auto", choices=["auto", "cuda", "mps", "cpu"], help="auto: cuda, else mps, else cpu (auto)"
+    )
     args = parser.parse_args(argv)
     translator = Translator.load(args.model, args.device)
     drawing = draw_translation(translator, args.sentence, args.output, args.layer)

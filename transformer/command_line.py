@@ -54,12 +54,13 @@ class CommandParser(argparse.ArgumentParser):
 
     def _nearest(self, argument: str) -> str:
         name, equals, value = argument.partition("=")
-        options = [option for action in self._actions for option in action.option_strings]
-        near = difflib.get_close_matches(name, options, 1)
-        if near:
-            return f", did you mean {near[0]}?"
         section, _, key = name.lstrip("-").rpartition(".")
         settings = meant(section, key) if key else []
+        options = [option for action in self._actions for option in action.option_strings]
+        near = difflib.get_close_matches(name, options, 1)
+        is_setting = bool(settings) and settings[0].endswith(f".{key.replace('-', '_')}")  # and not only like one
+        if near and (near[0] == name.replace("_", "-") or not is_setting):
+            return f", did you mean {near[0]}?"
         return f", did you mean {settings[0]}={value if equals else '…'} (without dashes)?" if settings else ""
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transformer.config import Settings
+from transformer.config import Section, Settings
 from transformer.config_draft import Draft, Place, dotted, short
 from transformer.config_schema import SECTIONS, SETTINGS
 from transformer.errors import ConfigError
@@ -78,7 +78,16 @@ class Difference(NamedTuple):
     second: Any
 
     def __str__(self) -> str:
-        return f"{self.key}: {self.first!r} → {self.second!r}"
+        return f"{self.key}: {_plain(self.first)!r} → {_plain(self.second)!r}"
+
+
+def _plain(value: Any) -> Any:
+    """A setting as a config would spell it: corpora as mappings, without what is left to its default."""
+    if isinstance(value, Section):
+        return value.model_dump(exclude_none=True)
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def differences(first: Settings, second: Settings) -> list[Difference]:

@@ -240,7 +240,9 @@ def _read_description(directory: Path) -> dict[str, Any]:
             raise KeyError("sha256")
         return {key: description[key] for key in ("src_lang", "tgt_lang", "model", "translate", "sha256")}
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise RunError(f"{path}: not the description of a model ({error!r})") from error
+        raise RunError(
+            f"{path}: not the description of a model ({error!r}): restore it, or use another checkpoint or model"
+        ) from error
 
 
 def _card(model: Model) -> str:

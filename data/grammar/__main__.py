@@ -26,7 +26,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "--output", type=Path, required=True, metavar="DIR", help="folder for the six files; made if new"
+        "--output",
+        type=Path,
+        required=True,
+        default=argparse.SUPPRESS,
+        metavar="DIR",
+        help="folder for the six files; made if new",
     )
     parser.add_argument("--train", type=_number_of_pairs, default=40_000, metavar="N", help="training pairs")
     parser.add_argument("--valid", type=_number_of_pairs, default=500, metavar="N", help="validation pairs")

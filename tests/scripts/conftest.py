@@ -47,8 +47,8 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
     yield run
     for process in processes:
-        process.kill()
-        process.communicate()
+        with process:  # waits for its end, and closes its pipe
+            process.kill()
 
 
 @pytest.fixture

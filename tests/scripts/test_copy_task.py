@@ -79,13 +79,3 @@ def test_case_x7_every_line_comes_out_in_its_place(copy_run: Any, call: Call) ->
         assert [together[i - 1]] == translated(call, model, [lines[i - 1]], greedy)
     n_right = sum(f"w{i}" in line.split() for i, line in enumerate(together, 1))
     assert n_right >= 0.95 * 875
-
-
-def test_a_finished_run_is_left_as_it_is(copy_run: Any, program: Call) -> None:
-    weights = copy_run.folder / "runs/copy/model/model.safetensors"
-    before = weights.read_bytes()
-    for script, words in (("preprocess", "nothing to do"), ("train", "runs/copy/model")):
-        done = program(copy_run.folder, script, *copy_run.arguments)
-        assert done.returncode == 0, done.stderr
-        assert words in done.stdout
-    assert weights.read_bytes() == before

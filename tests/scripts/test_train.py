@@ -1,163 +1,168 @@
-"""`train.py` as a user runs it: stopped, killed, resumed, and refused."""
+"""train.py stopped, killed, out of disk space and resumed: it ends with the bits of a run that nothing disturbed."""
 
 from __future__ import annotations
 
 import json
 import random
 import resource
-import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess, Popen
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-CopyRun = Any
-Program = Callable[..., Any]
-SHORT = ["train.max_steps=12", "train.cooldown_steps=0", "train.validate_every=6", "train.save_every=2"]
+from transformer.config_file import load_config
+from transformer.model_directory import load_model
+
+Call = Callable[..., CompletedProcess[str]]
+Start = Callable[..., Popen[str]]
+
+CLOCK = {"seconds", "tokens_per_second"}  # the only figures of the metrics that may differ
+STATE = ("checkpoints/last/model.safetensors", "checkpoints/last/training.safetensors", "model/model.safetensors")
 
 
 @pytest.fixture
-def folder(copy_run: CopyRun, tmp_path: Path) -> Path:
-    """The prepared copy task, without a run."""
-    shutil.copytree(copy_run.folder, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("runs"))
-    return tmp_path
+def arguments(tiny: Path, call: Call) -> Callable[..., list[str]]:
+    """Prepare the text of tiny.yaml under a name, and return the arguments for training on it."""
+
+    def prepare(name: str, *overrides: str) -> list[str]:
+        done = call("preprocess", "--config", "tiny.yaml", f"name={name}")
+        assert done.returncode == 0, done.stderr
+        return ["--config", "tiny.yaml", f"name={name}", *overrides]
+
+    return prepare
 
 
-@pytest.fixture
-def arguments(copy_run: CopyRun) -> list[str]:
-    """Those of the copy task, for a run of a few updates; an override may be given once."""
-    replaced = {setting.partition("=")[0] for setting in SHORT}
-    return [argument for argument in copy_run.arguments if argument.partition("=")[0] not in replaced] + SHORT
+def state_of(run: Path) -> list[bytes]:
+    """Every bit of a finished run that its updates have made."""
+    return [(run / name).read_bytes() for name in STATE]
 
 
-def weights(folder: Path) -> bytes:
-    return (folder / "runs/copy/checkpoints/last/model.safetensors").read_bytes()
+def metrics_of(run: Path) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key not in CLOCK} for row in rows]
 
 
-def steps(folder: Path) -> list[int]:
-    lines = (folder / "runs/copy/metrics.jsonl").read_text().splitlines()
-    return [json.loads(line)["step"] for line in lines if "valid_bleu" not in line]
+def wait_for(process: Popen[str], there: Callable[[], bool]) -> None:
+    while process.poll() is None and not there():
+        time.sleep(0.005)
 
 
-def popen(folder: Path, arguments: list[str], **options: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, str(ROOT / "train.py"), *arguments]
-    return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, **options)
+def test_five_updates_and_five_more_are_ten(tiny: Path, arguments: Callable[..., list[str]], call: Call) -> None:
+    runs = tiny / "runs"
+    often = "train.validate_every=5"
+    assert call("train", *arguments("once", often), "train.max_steps=10").returncode == 0
+    twice = arguments("twice", often)
+    for n_steps in (5, 10):
+        assert call("train", *twice, f"train.max_steps={n_steps}").returncode == 0
+    assert state_of(runs / "twice") == state_of(runs / "once")
+    assert metrics_of(runs / "twice") == metrics_of(runs / "once")
+    trained = [row["step"] for row in metrics_of(runs / "twice") if "lr" in row]
+    assert trained == list(range(1, 11))
 
 
-def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
-    while not path.exists() and process.poll() is None:
-        time.sleep(0.01)
-
-
-def test_ctrl_c_saves_and_exits_130_and_the_same_command_ends_as_if_nothing_had_happened(
-    folder: Path, arguments: list[str], program: Program, tmp_path_factory: pytest.TempPathFactory
+def test_a_finished_run_is_left_as_it_is_and_says_where_everything_lies(
+    tiny: Path, arguments: Callable[..., list[str]], call: Call
 ) -> None:
-    undisturbed = tmp_path_factory.mktemp("undisturbed")
-    shutil.copytree(folder, undisturbed, dirs_exist_ok=True)
-    assert program(undisturbed, "train", *arguments).returncode == 0
+    run = tiny / "runs/tiny"
+    first = call("train", *arguments("tiny"))
+    state, metrics = state_of(run), metrics_of(run)
+    again = call("train", *arguments("tiny"))
+    assert (first.returncode, again.returncode) == (0, 0)
+    assert first.stdout == again.stdout
+    for words in ("runs/tiny/model", "runs/tiny/checkpoints", "metrics.jsonl", "translate.py --model runs/tiny"):
+        assert words in first.stdout
+    assert (state_of(run), metrics_of(run)) == (state, metrics)
 
-    process = popen(folder, arguments)
-    wait_for(folder / "runs/copy/checkpoints/step-00000002", process)
+
+def test_the_settings_of_a_run_are_kept_as_numbers_that_can_be_given_as_config(
+    tiny: Path, arguments: Callable[..., list[str]], call: Call
+) -> None:
+    """Case K2: PyYAML alone would take 1e-4 and 5E2 for text."""
+    assert call("train", *arguments("tiny"), "train.adam_epsilon=1e-8", "train.max_tokens=5E2").returncode == 0
+    settings = load_config(tiny / "runs/tiny/settings.yaml")
+    assert (settings.train.adam_epsilon, settings.train.max_tokens, settings.train.lr) == (1e-8, 500, 1e-3)
+    assert call("train", "--config", "runs/tiny/settings.yaml").returncode == 0
+
+
+def test_ctrl_c_saves_exits_130_and_the_same_command_goes_on(
+    tiny: Path, arguments: Callable[..., list[str]], call: Call, start: Start
+) -> None:
+    assert call("train", *arguments("undisturbed"), "train.max_steps=60").returncode == 0
+    command = [*arguments("tiny"), "train.max_steps=60"]
+    process = start(tiny, "train", *command)
+    run = tiny / "runs/tiny"
+    wait_for(process, (run / "metrics.jsonl").exists)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 130 and "the same command goes on" in err and "Traceback" not in err
-    assert program(folder, "train", *arguments).returncode == 0
-    assert weights(folder) == weights(undisturbed)
-    assert steps(folder)[-1] == 12 and len(set(steps(folder))) == len(steps(folder))
+    _, told = process.communicate(timeout=120)
+    assert process.returncode == 130, told
+    assert "saved in runs/tiny/checkpoints/last; the same command goes on from there" in told
+    assert "Traceback" not in told
+    assert load_model(run / "checkpoints/last")
+    done_before = len(metrics_of(run))
+    assert done_before < 60
+
+    assert call("train", *command).returncode == 0
+    assert state_of(run) == state_of(tiny / "runs/undisturbed")
+    assert metrics_of(run) == metrics_of(tiny / "runs/undisturbed")
 
 
-def kill_and_go_on(folder: Path, arguments: list[str], program: Program, n_kills: int) -> None:
+@pytest.mark.parametrize("n_kills", [5, pytest.param(20, marks=pytest.mark.slow)])
+def test_case_c3_killed_while_it_saves_again_and_again_it_loses_one_save_at_most(
+    tiny: Path, arguments: Callable[..., list[str]], call: Call, start: Start, n_kills: int
+) -> None:
+    overrides = [f"train.max_steps={8 * n_kills}", "train.save_every=1"]
+    assert call("train", *arguments("undisturbed"), *overrides).returncode == 0
+    command = [*arguments("tiny"), *overrides]
+    checkpoints = tiny / "runs/tiny/checkpoints"
     chance = random.Random(n_kills)
     for _ in range(n_kills):
-        process = popen(folder, arguments)
-        wait_for(folder / "runs/copy/settings.yaml", process)
-        time.sleep(chance.uniform(0, 1.5))
+        before = newest(checkpoints)
+        process = start(tiny, "train", *command)
+        wait_for(process, lambda before=before: newest(checkpoints) > before)
+        time.sleep(chance.uniform(0, 0.1))  # an update is quick here: most of this time is spent saving
+        reached = newest(checkpoints)
         process.kill()
-        process.communicate()
-    assert program(folder, "train", *arguments).returncode == 0
+        told = process.communicate()[1]
+        assert "rror" not in told
+        assert newest(checkpoints) >= reached
+        assert load_model(checkpoints / "last")
+    assert call("train", *command).returncode == 0
+    assert state_of(tiny / "runs/tiny") == state_of(tiny / "runs/undisturbed")
+    assert metrics_of(tiny / "runs/tiny") == metrics_of(tiny / "runs/undisturbed")
+    assert not [*(tiny / "runs").rglob("*.partial")]
 
 
-def test_case_c3_killed_at_random_moments_a_run_ends_with_the_weights_of_an_undisturbed_one(
-    folder: Path, arguments: list[str], program: Program, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    undisturbed = tmp_path_factory.mktemp("undisturbed")
-    shutil.copytree(folder, undisturbed, dirs_exist_ok=True)
-    assert program(undisturbed, "train", *arguments).returncode == 0
-    kill_and_go_on(folder, arguments, program, n_kills=2)
-    assert weights(folder) == weights(undisturbed)
-    assert steps(folder) == steps(undisturbed)
-    assert not list((folder / "runs/copy/checkpoints").glob("*.partial"))
-
-
-@pytest.mark.slow
-def test_case_c3_killed_twenty_times_a_run_ends_with_the_weights_of_an_undisturbed_one(
-    folder: Path, arguments: list[str], program: Program, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    arguments = [a for a in arguments if not a.startswith(("train.max_steps", "train.save_every"))]
-    arguments += ["train.max_steps=60", "train.save_every=1"]
-    undisturbed = tmp_path_factory.mktemp("undisturbed")
-    shutil.copytree(folder, undisturbed, dirs_exist_ok=True)
-    assert program(undisturbed, "train", *arguments).returncode == 0
-    kill_and_go_on(folder, arguments, program, n_kills=20)
-    assert weights(folder) == weights(undisturbed)
-    assert steps(folder) == steps(undisturbed)
+def newest(checkpoints: Path) -> int:
+    """The step that `last` points to; 0 while there is none."""
+    try:
+        return int((checkpoints / "last").readlink().name.removeprefix("step-"))
+    except FileNotFoundError:
+        return 0
 
 
 def test_a_full_disk_is_one_message_and_the_checkpoint_before_stays(
-    folder: Path, arguments: list[str], program: Program
+    tiny: Path, arguments: Callable[..., list[str]], call: Call, start: Start
 ) -> None:
-    assert program(folder, "train", *arguments).returncode == 0
-    before = weights(folder)
-    longer = [a.replace("train.max_steps=12", "train.max_steps=14") for a in arguments]
+    command = arguments("tiny")
+    assert call("train", *command).returncode == 0
+    run = tiny / "runs/tiny"
+    state = state_of(run)
+    size = (run / "checkpoints/last/training.safetensors").stat().st_size
 
-    def limit() -> None:  # no file may grow beyond 100 kB: the weights cannot be written
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit fails as on a full disk
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size - 1, size - 1))
 
-    process = popen(folder, longer, preexec_fn=limit)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 1 and "Traceback" not in err
-    assert err.splitlines()[-1].startswith("error:") and "cannot be written" in err
-    assert weights(folder) == before
-    assert program(folder, "train", *longer).returncode == 0
-
-
-def test_a_mistake_is_one_message_with_a_remedy_and_the_right_exit_code(
-    folder: Path, arguments: list[str], program: Program
-) -> None:
-    def refused(code: int, *wanted: str, settings: list[str]) -> None:
-        done = program(folder, "train", *settings)
-        assert done.returncode == code, done.stderr
-        assert "Traceback" not in done.stderr
-        for text in wanted:
-            assert text in done.stderr
-        assert not (folder / "runs/other").exists()
-
-    others = [a for a in arguments if not a.startswith("name=")]
-    refused(1, "prepared/other", "run preprocess.py", settings=[*others, "name=other"])
-    refused(2, "--confg", "--config", settings=["--confg", "x.yaml"])
-    refused(2, "train.learning_rte", "train.lr", settings=[*arguments, "train.learning_rte=1"])
-    refused(2, "train.device", settings=[*arguments, "train.device=cuda"])
-
-
-def test_a_run_of_other_settings_or_another_vocabulary_is_refused_and_left_alone(
-    folder: Path, arguments: list[str], program: Program
-) -> None:
-    assert program(folder, "train", *arguments).returncode == 0
-    before = weights(folder)
-    changed = [a for a in arguments if not a.startswith("train.lr")]
-    done = program(folder, "train", *changed, "train.lr=1e-3", "seed=7")
-    assert done.returncode == 1 and "train.lr: 0.008 → 0.001" in done.stderr and "seed: 1 → 7" in done.stderr
-
-    (folder / "train.txt").write_text((folder / "train.txt").read_text().replace("w1", "v1"))
-    assert program(folder, "preprocess", *arguments).returncode == 0
-    longer = [a.replace("train.max_steps=12", "train.max_steps=14") for a in arguments]
-    done = program(folder, "train", *longer)
-    assert done.returncode == 1 and "another vocabulary" in done.stderr
-    assert weights(folder) == before
+    process = start(tiny, "train", *command, "train.max_steps=8", limit=limit)
+    _, told = process.communicate(timeout=120)
+    assert process.returncode == 1, told
+    assert "Traceback" not in told
+    assert told.count("\nerror: ") == 1
+    assert "cannot be written" in told.rsplit("\nerror: ", 1)[1]
+    assert state_of(run) == state
+    assert call("train", *command, "train.max_steps=8").returncode == 0
+    assert newest(run / "checkpoints") == 8

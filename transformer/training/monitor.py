@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -33,7 +34,15 @@ class Monitor:
 
     def __init__(self, run: RunDirectory, progress: Progress, max_steps: int) -> None:
         self.run = run
-        self.bar = tqdm(total=max_steps, initial=progress.step, unit="step", dynamic_ncols=True, smoothing=0.05)
+        self.live = sys.stderr.isatty()  # in a file, a bar every tenth of a second would be all there is to read
+        self.bar = tqdm(
+            total=max_steps,
+            initial=progress.step,
+            unit="step",
+            dynamic_ncols=True,
+            smoothing=0.05,
+            mininterval=0.1 if self.live else 30,
+        )
         self.bar.set_description(f"epoch {progress.epoch + 1}")
         self.board = _open_tensorboard(run, progress.step)
         self._restart()
@@ -77,7 +86,8 @@ class Monitor:
         )
         self.bar.set_description(f"epoch {progress.epoch + 1}", refresh=False)
         self.bar.set_postfix_str(
-            f"loss {smoothed:.3f}, ppl {perplexity(nll):.2f}, lr {lr:.2e}, {n_tokens / seconds:,.0f} tok/s"
+            f"loss {smoothed:.3f}, ppl {perplexity(nll):.2f}, lr {lr:.2e}, {n_tokens / seconds:,.0f} tok/s",
+            refresh=self.live,
         )
         self._restart()
 

@@ -7,13 +7,17 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from data.prepared import Prepared
+from transformer.config import Settings
 from transformer.errors import RunError
+from transformer.training import loop
 from transformer.training import monitor as module
 from transformer.training.checkpoint import Progress
 from transformer.training.monitor import Monitor, UpdateResult
@@ -81,6 +85,26 @@ def test_the_speed_leaves_out_validation_and_saving(run: RunDirectory, monitor: 
     assert lines_of(run)[0]["tokens_per_second"] > 1000 / 0.2
 
 
+def test_no_update_begins_with_validation_or_saving_on_the_clock(
+    prepared: Prepared, make_settings: Callable[..., Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+
+    def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def note(*arguments: Any, **more: Any) -> Any:
+            events.append(name)
+            return function(*arguments, **more)
+
+        return note
+
+    for owner, name in ((loop, "update"), (loop, "validate"), (loop, "save_checkpoint"), (Monitor, "restart_clock")):
+        monkeypatch.setattr(owner, name, noted(name, getattr(owner, name)))
+    settings = make_settings(train={"max_steps": 4, "validate_every": 2, "save_every": 3})
+    loop.train(settings, prepared, RunDirectory(tmp_path))
+    assert (events.count("validate"), events.count("save_checkpoint")) == (2, 3)
+    assert [one for one, other in pairwise(events) if other == "update"] == ["restart_clock"] * 4
+
+
 @pytest.mark.parametrize("broken", ["smoothed", "nll", "grad_norm"])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_loss_or_gradient_that_is_no_number_ends_the_run(
@@ -117,6 +141,17 @@ def test_the_bar_shows_loss_perplexity_rate_speed_and_time_left(
         assert words in shown.err
     assert "step 4: validation perplexity 2.718, BLEU 12.35 (best so far)" in shown.err
     assert shown.err.endswith("\n")
+
+
+def test_in_a_file_the_bar_is_written_now_and_then(run: RunDirectory, capsys: pytest.CaptureFixture[str]) -> None:
+    monitor = Monitor(run, Progress(), max_steps=1000)
+    for step in range(1, 1001):
+        monitor.add(result(1.0, 1.0, 1.0, 1, 1, 1))
+        monitor.log(Progress(step=step), lr=1e-3)
+    monitor.close()
+    shown = capsys.readouterr().err.split("\r")
+    assert len(shown) < 10
+    assert "1000/1000" in shown[-1]
 
 
 def test_tensorboard_gets_every_number_of_the_metrics(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
