@@ -1,0 +1,1 @@
+"""Every form that parallel text comes in, one module each."""
