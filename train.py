@@ -46,8 +46,9 @@ def refuse_other_preparation(settings: Settings, prepared: Prepared, directory: 
     """An override that preprocess.py was not given, such as another vocabulary size, must not go unnoticed."""
     manifest = prepared.manifest
     languages = {key: manifest[key] for key in ("src_lang", "tgt_lang")}
-    there = {"data": languages | manifest["settings"]["filters"], "vocabulary": manifest["settings"]["vocabulary"]}
-    now = settings.model_dump()
+    there = {section: {**values} for section, values in manifest["settings"].items()}
+    there["data"] |= languages
+    now = settings.model_dump(mode="json")
     changed = [
         f"  {section}.{key}: {value!r} → {now[section][key]!r}"
         for section in there

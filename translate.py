@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import torch
 from tqdm import tqdm
 
 from data.errors import DataError
-from data.lines import decode_lines, read_lines, write_lines
+from data.lines import decode_lines, read_lines
+from data.pairs import Pair
+from data.sources import read_sources
+from data.writers import FORMS as WRITERS
+from data.writers import Labels
 from transformer.command_line import CommandParser, run_command
 from transformer.config_file import section_overrides
 from transformer.evaluation.metrics import score
@@ -32,23 +37,57 @@ def main(argv: Sequence[str] | None = None) -> int:
     typing = args.input is None and sys.stdin.isatty()
     if typing:
         print("type lines to translate; Ctrl-D ends", file=sys.stderr)
-    lines = read_lines(args.input) if args.input else decode_lines(sys.stdin.buffer, "standard input")
     bare = typing or (args.output is None and sys.stdout.isatty())  # a bar would run through the translations
     with tqdm(total=n_lines, unit=" lines", disable=bare or None) as bar:  # None: a bar if stderr is a terminal
-        translations = translator.translations(lines, window=1 if typing else WINDOW, progress=bar.update)
-        texts = (translation.text for translation in translations)
-        write(args.output, texts if references is None else kept(texts, hypotheses))
+        pairs = translated(sources(args.input), translator, window=1 if typing else WINDOW, progress=bar.update)
+        labels = Labels(translator.src_lang, translator.tgt_lang, args.system)
+        pairs = pairs if references is None else kept(pairs, hypotheses)
+        WRITERS[args.format](args.output or sys.stdout.buffer, pairs, labels)
     if references is not None:
         print(score(hypotheses, references).formatted(), file=sys.stderr)
     return 0
+
+
+def sources(path: Path | None) -> Iterator[Pair]:
+    """What is to be translated: a file of lines or of a WMT test set, or lines from standard input."""
+    if path:
+        return read_sources(path)
+    return (Pair(line, "") for line in decode_lines(sys.stdin.buffer, "standard input"))
+
+
+def translated(
+    pairs: Iterable[Pair], translator: Translator, window: int, progress: Callable[[int], object]
+) -> Iterator[Pair]:
+    """The pairs with their targets, in order, as soon as a window of them is translated."""
+    waiting: deque[Pair] = deque()
+
+    def texts() -> Iterator[str]:
+        for pair in pairs:
+            waiting.append(pair)
+            yield pair.src
+
+    for translation in translator.translations(texts(), window=window, progress=progress):
+        yield waiting.popleft()._replace(tgt=translation.text)
 
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """What a translation can be told; every setting of the model's beam search is an override."""
     parser = CommandParser(prog="translate.py", description=__doc__)
     parser.add_argument("--model", default="runs/base", metavar="DIR", help="a run or model directory (runs/base)")
-    parser.add_argument("--input", type=Path, metavar="FILE", help="text, plain or .gz (standard input)")
+    parser.add_argument(
+        "--input",
+        type=Path,
+        metavar="FILE",
+        help="text, or a WMT test set as XML or SGM; plain or compressed (text from standard input)",
+    )
     parser.add_argument("--output", type=Path, metavar="FILE", help="replaced when all is translated (standard output)")
+    parser.add_argument(
+        "--format",
+        default="text",
+        choices=list(WRITERS),
+        help="of the output: text, both sides as tsv or jsonl, a WMT submission as xml or sgm (text)",
+    )
+    parser.add_argument("--system", default="system", metavar="NAME", help="who submits, in xml and sgm (system)")
     parser.add_argument("--reference", type=Path, metavar="FILE", help="print BLEU and chrF against these lines")
     parser.add_argument("--batch-size", type=positive, metavar="N", help="at most so many sentences at once")
     parser.add_argument(
@@ -71,7 +110,7 @@ def check_input(path: Path | None, reference: Path | None, references: list[str]
     """Read an input file once before hours of work depend on it, and count its lines; None for what reads only once."""
     if path is None or (path.exists() and not path.is_file()):
         return None
-    n_lines = sum(1 for _ in read_lines(path))
+    n_lines = sum(1 for _ in read_sources(path))
     if references is not None and len(references) != n_lines:
         raise DataError(
             f"{path} has {n_lines} lines, {reference} has {len(references)}: line N of the reference must translate "
@@ -80,21 +119,11 @@ def check_input(path: Path | None, reference: Path | None, references: list[str]
     return n_lines
 
 
-def kept(lines: Iterable[str], into: list[str]) -> Iterator[str]:
-    """Pass lines on and keep a copy."""
-    for line in lines:
-        into.append(line)
-        yield line
-
-
-def write(path: Path | None, lines: Iterable[str]) -> None:
-    """Write lines to a file, which appears whole or not at all, or to standard output, each as soon as it is known."""
-    if path:
-        write_lines(path, lines)
-        return
-    for line in lines:
-        sys.stdout.buffer.write(line.encode() + b"\n")  # UTF-8 and bare line ends, whatever the locale
-        sys.stdout.buffer.flush()
+def kept(pairs: Iterable[Pair], into: list[str]) -> Iterator[Pair]:
+    """Pass pairs on and keep their targets."""
+    for pair in pairs:
+        into.append(pair.tgt)
+        yield pair
 
 
 if __name__ == "__main__":

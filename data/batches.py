@@ -8,6 +8,7 @@ the training data is two integers: epoch and update.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -51,49 +52,109 @@ class Batch:
 
 def over_budget(corpus: ParallelIds, max_tokens: int) -> Integers:
     """Indices of the pairs of which one alone, with its eos, exceeds the budget of a micro-batch; they are left out."""
-    return np.flatnonzero(np.maximum(corpus.src_lengths, corpus.tgt_lengths) + 1 > max_tokens)
+    return np.flatnonzero(longer_side(corpus) > max_tokens)
 
 
-class EpochPlan:
+class Plan:
+    """Some sentences, neighbours in length together, cut into updates that come in random order.
+
+    `order` holds the sentences, `updates` the first and last + 1 place in it of each update.
+    """
+
+    def __init__(self, order: Integers, bounds: Integers, random: np.random.Generator) -> None:
+        self.order = order
+        self.updates = random.permutation(np.stack([bounds[:-1], bounds[1:]], axis=1))  # (n_updates, 2)
+
+    def __len__(self) -> int:
+        return len(self.updates)
+
+    def sentences(self, update: int) -> Integers:
+        """The sentences of an update, in an order that does not depend on the budget."""
+        first, last = self.updates[update]
+        return self.order[first:last]
+
+
+class EpochPlan(Plan):
     """One epoch: each sentence that fits the budget exactly once, neighbours in length together, updates shuffled.
 
     Costs 8 bytes a pair. Updates have nearly equal numbers of real target tokens, at most about `batch_tokens`.
     """
 
     def __init__(self, corpus: ParallelIds, *, batch_tokens: int, max_tokens: int, seed: int, epoch: int) -> None:
-        self.longer = np.maximum(corpus.src_lengths, corpus.tgt_lengths) + 1
+        self.longer = longer_side(corpus)
         self.max_tokens = max_tokens
         random = np.random.default_rng([seed, epoch])
-        self.order = _order_by_length(corpus.src_lengths, corpus.tgt_lengths, self.longer <= max_tokens, random)
-        tokens = np.cumsum(corpus.tgt_lengths[self.order] + 1, dtype=np.int64)
+        order = order_by_length(corpus.src_lengths, corpus.tgt_lengths, self.longer <= max_tokens, random)
+        tokens = np.cumsum(corpus.tgt_lengths[order] + 1, dtype=np.int64)
         total = int(tokens[-1]) if len(tokens) else 0
-        n_updates = min(-(-total // batch_tokens), len(self.order))
-        # Equal shares instead of full updates and a rest: update u ends where (u + 1) / n_updates of the tokens do.
-        ends = np.searchsorted(tokens, np.arange(1, n_updates + 1) * (total / max(n_updates, 1)), side="left") + 1
-        bounds = np.unique(np.concatenate([[0], np.minimum(ends, len(self.order))]))
-        self.updates = random.permutation(
-            np.stack([bounds[:-1], bounds[1:]], axis=1)
-        )  # (n_updates, 2): first, last + 1
-
-    def __len__(self) -> int:
-        return len(self.updates)
+        super().__init__(order, np.unique(_bounds(tokens, min(-(-total // batch_tokens), len(order)))), random)
 
     def micro_batches(self, update: int) -> list[Integers]:
         """The sentence indices of each micro-batch of an update: the fewest equal parts that all keep to the budget."""
-        first, last = self.updates[update]
-        sentences = self.order[first:last]
-        sentences = sentences[np.argsort(-self.longer[sentences], kind="stable")]
-        n_parts = -(-int(self.longer[sentences].sum()) // self.max_tokens)
-        while True:
-            parts = np.array_split(sentences, n_parts)
-            if all(len(part) * self.longer[part[0]] <= self.max_tokens for part in parts):  # the longest stands first
-                return parts
-            n_parts += 1
+        sentences = self.sentences(update)
+        return [sentences[part] for part in cut_micro_batches(self.longer[sentences], self.max_tokens)]
 
 
-def _order_by_length(
-    src: Integers, tgt: Integers, fits: npt.NDArray[np.bool_], random: np.random.Generator
-) -> Integers:
+class Epochs:
+    """The order of a run without mixing: one epoch after the other. Holds the plan of one of them."""
+
+    name = "epoch"
+
+    def __init__(self, corpus: ParallelIds, *, batch_tokens: int, max_tokens: int, seed: int) -> None:
+        self._make = partial(EpochPlan, corpus, batch_tokens=batch_tokens, max_tokens=max_tokens, seed=seed)
+        self._held: tuple[int, EpochPlan] | None = None
+
+    def place(self, epoch: int, update: int) -> tuple[int, int]:
+        """Where the update stands that follows the first `update` ones of an epoch."""
+        return (epoch + 1, 0) if update == len(self._plan(epoch)) else (epoch, update)
+
+    def sentences(self, epoch: int, update: int) -> Integers:
+        """The sentences of an update."""
+        return self._plan(epoch).sentences(update)
+
+    def _plan(self, epoch: int) -> EpochPlan:
+        if self._held is None or self._held[0] != epoch:
+            self._held = None  # its memory, before that of the next
+            self._held = (epoch, self._make(epoch=epoch))
+        return self._held[1]
+
+
+def longer_side(corpus: ParallelIds, part: slice = slice(None)) -> npt.NDArray[np.int32]:
+    """Pieces of the longer side of each pair, or of some, eos included: the columns it needs in a batch."""
+    longer = np.maximum(corpus.src_lengths[part], corpus.tgt_lengths[part])
+    longer += 1
+    return longer
+
+
+def cut_evenly(tokens: Integers, n_updates: int) -> Integers:
+    """Where exactly `n_updates` of nearly equal tokens begin and end, none without a sentence.
+
+    `tokens`: cumulative sum over the sentences, of which there are at least `n_updates`.
+    """
+    places = np.arange(n_updates + 1)
+    bounds = np.maximum.accumulate(_bounds(tokens, n_updates) - places) + places  # a long sentence may fill several
+    return np.minimum(bounds, len(tokens) - n_updates + places)
+
+
+def _bounds(tokens: Integers, n_updates: int) -> Integers:
+    """Equal shares instead of full updates and a rest: update u ends where (u + 1) / n_updates of the tokens do."""
+    total = int(tokens[-1]) if len(tokens) else 0
+    ends = np.searchsorted(tokens, np.arange(1, n_updates + 1) * (total / max(n_updates, 1)), side="left") + 1
+    return np.concatenate([[0], np.minimum(ends, len(tokens))])
+
+
+def cut_micro_batches(longer: Integers, max_tokens: int) -> list[Integers]:
+    """The fewest equal parts that all keep to the budget, longest first: places in `longer`, see `longer_side`."""
+    order: Integers = np.argsort(-longer, kind="stable")
+    n_parts = -(-int(longer.sum()) // max_tokens)
+    while True:
+        parts = np.array_split(order, n_parts)
+        if all(len(part) * longer[part[0]] <= max_tokens for part in parts):  # the longest stands first
+            return parts
+        n_parts += 1
+
+
+def order_by_length(src: Integers, tgt: Integers, fits: npt.NDArray[np.bool_], random: np.random.Generator) -> Integers:
     """Random order, then sorted by target and source length, so that only pairs of equal lengths stay shuffled.
 
     Source lengths rise within even target lengths and fall within odd ones: at each step from one target length to

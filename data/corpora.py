@@ -1,96 +1,133 @@
-"""Where sentence pairs come from: two text files, or a data set of the Hugging Face hub or in its layout."""
+"""Where sentence pairs come from: files in any of the forms of `data.forms`, data sets of a hub, known test sets."""
 
 from __future__ import annotations
 
-import logging
-import re
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from functools import cache
-from itertools import chain, zip_longest
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Literal
 
 from data.errors import DataError
-from data.lines import read_lines
+from data.forms import hub, parquet
+from data.forms.archives import choose_members, open_member
+from data.forms.compression import Advance, Meter, look_ahead, open_decompressed, open_to_read
+from data.forms.detect import FORMS, form_of
+from data.forms.hub import HubSource
+from data.forms.json_lines import read_json_lines
+from data.forms.plain import read_two
+from data.forms.tables import USUAL_COLUMNS, Columns, read_table
+from data.forms.testset import TestSetSource, find_test_set
+from data.pairs import Pair
 
-Advance = Callable[[int], object]
-
-_ROWS_AT_A_TIME = 1000
+__all__ = [
+    "Columns",
+    "FileSource",
+    "HubSource",
+    "RecordsSource",
+    "Source",
+    "TestSetSource",
+    "find_problems",
+    "fingerprint",
+    "read_pairs",
+    "size_of",
+]
 
 
 @dataclass(frozen=True)
 class FileSource:
-    """Two text files, plain or gzip; line N of one translates line N of the other."""
+    """Two files, one of each language: text, or SGM of WMT; plain or compressed.
+
+    Of text, line N of one translates line N of the other.
+    """
 
     src: Path
     tgt: Path
+    encoding: str | None = None  # None: UTF-8, or what a byte-order mark tells
 
     def __str__(self) -> str:
         return f"{self.src} + {self.tgt}"
 
 
 @dataclass(frozen=True)
-class HubSource:
-    """A data set in WMT's schema (`translation: {de: …, en: …}`), or with a column of text for each language.
+class RecordsSource:
+    """One file with both languages: a table, JSON Lines, Parquet, TMX, XLIFF, PO, MO, XML of WMT, or an archive.
 
-    `hub` is a local folder of parquet files if there is one of that name, else a name on the Hugging Face hub.
+    Settings that the form of the file has no use for are refused.
     """
 
-    hub: str
-    config: str | None
-    split: str
+    file: Path
     src_lang: str
     tgt_lang: str
-    src_column: str | None = None  # None: translation[src_lang]
-    tgt_column: str | None = None
+    form: str | None = None  # one of `data.forms.detect.FORMS`; None: as the content tells
+    encoding: str | None = None  # of tables, JSON Lines and texts in archives
+    columns: Columns = USUAL_COLUMNS
+    reference: str | None = None  # XML of WMT: whose translation
+    system: str | None = None  # XML of WMT: the output of this system, instead of a reference
+    inline_tags: Literal["drop", "keep"] = "drop"  # TMX, XLIFF: the tags within a text
+    members: str | None = None  # archives: only members whose path matches this pattern, such as '*/dev/*'
 
     def __str__(self) -> str:
-        return "/".join(part for part in (self.hub, self.config, self.split) if part)
+        return str(self.file)
 
 
-Source = FileSource | HubSource
+Source = FileSource | RecordsSource | HubSource | TestSetSource
 
 
-def read_pairs(source: Source, advance: Advance | None = None) -> Iterator[tuple[str, str]]:
-    """All pairs of a source, in order, a few in memory at a time.
+def read_pairs(source: Source, advance: Advance | None = None) -> Iterator[Pair]:
+    """All pairs of a source, in order, a few in memory at a time (forms that must be read whole excepted: PO, MO, SGM).
 
     `advance` is told, now and then, how many more of the units of `size_of` have been read.
 
-    Raises DataError: not readable, not UTF-8, different numbers of lines, columns that are not there.
+    Raises DataError: not readable, damaged, not in its encoding, sides of different length, columns that are not
+    there, and whatever else a form can be wrong in, with file and line.
     """
-    return _read_files(source, advance) if isinstance(source, FileSource) else _read_hub(source, advance)
+    match source:
+        case FileSource():
+            return _read_files(source, advance)
+        case RecordsSource():
+            return _read_records(source, advance)
+        case HubSource():
+            return hub.read_hub(source, advance)
+        case TestSetSource():
+            return _read_files(FileSource(*find_test_set(source)), advance)
 
 
 def size_of(source: Source) -> tuple[int | None, str]:
-    """How much there is to read, for a progress bar, and in which unit; None where only reading can tell."""
-    if isinstance(source, FileSource):
-        return source.src.stat().st_size + source.tgt.stat().st_size, "B"
-    if Path(source.hub).is_dir():
-        import pyarrow.parquet  # type: ignore[import-untyped]
+    """How much there is to read, for a progress bar, and in which unit; None where only reading can tell.
 
-        return sum(pyarrow.parquet.read_metadata(path).num_rows for path in _find_parquet(source)), "pairs"
-    splits = _load_hub(source).info.splits or {}
-    return (splits[source.split].num_examples if source.split in splits else None), "pairs"
+    Raises DataError when the source is not there.
+    """
+    match source:
+        case FileSource():
+            return _size(source.src) + _size(source.tgt), "B"
+        case RecordsSource():
+            rows = parquet.count_rows(source.file) if _form_of_file(source) == "parquet" else None
+            return (rows, "pairs") if rows is not None else (_size(source.file), "B")
+        case HubSource():
+            return hub.count_rows(source), "pairs"
+        case TestSetSource():
+            return size_of(FileSource(*find_test_set(source)))
 
 
 def find_problems(source: Source) -> list[str]:
-    """What would keep `read_pairs` from starting, found without reading much."""
-    if isinstance(source, FileSource):
-        return [problem for path in (source.src, source.tgt) for problem in _find_unreadable(path)]
+    """What would keep `read_pairs` from starting, found without reading much.
+
+    An archive is listed, and what must be read whole is: see `read_pairs`.
+    """
+    if isinstance(source, HubSource):
+        return hub.find_problems(source)
+    files = _files(source)
+    if problems := [problem for path in files for problem in _find_unreadable(path)]:
+        return problems
+    if not all(path.is_file() for path in files):
+        return []  # of a pipe, what is read now is gone later
     try:
-        _check_columns(source, _load_hub(source).features)
+        next(read_pairs(source), None)
     except DataError as error:
         return [str(error)]
     return []
-
-
-def _find_unreadable(path: Path) -> Iterator[str]:
-    try:
-        path.open("rb").close()
-    except OSError as error:
-        yield f"{path}: cannot be read: {error.strerror}"
 
 
 def fingerprint(source: Source) -> dict[str, Any]:
@@ -98,153 +135,179 @@ def fingerprint(source: Source) -> dict[str, Any]:
 
     Raises DataError when a file is not there.
     """
-    if isinstance(source, FileSource):
-        files = [source.src, source.tgt]
-    else:
-        files = _find_parquet(source) if Path(source.hub).is_dir() else []
-    try:
-        stats = [path.stat() for path in files]
-    except OSError as error:
-        raise DataError(f"{error.filename}: cannot be read: {error.strerror}") from error
     names = {key: str(value) for key, value in asdict(source).items() if value is not None}
-    sizes = [
-        {"path": str(path), "bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns}
-        for path, stat in zip(files, stats, strict=True)
-    ]
+    if isinstance(source, HubSource):
+        del names["streaming"]  # a way to the same content
+    if isinstance(source, RecordsSource):
+        names["columns"] = str({key: value for key, value in asdict(source.columns).items() if value is not None})
+    sizes = []
+    for path in hub.find_files(source) if isinstance(source, HubSource) else _files(source):
+        stat = _stat(path)
+        sizes.append({"path": str(path), "bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns})
     return {**names, "files": sizes}
 
 
-def _read_files(source: FileSource, advance: Advance | None) -> Iterator[tuple[str, str]]:
-    src, tgt = read_lines(source.src, advance), read_lines(source.tgt, advance)
-    for n_pairs, (src_line, tgt_line) in enumerate(zip_longest(src, tgt)):
-        if src_line is None or tgt_line is None:
-            n_longer = n_pairs + 1 + sum(1 for _ in chain(src, tgt))  # what is left of the longer one
-            n_src, n_tgt = (n_pairs, n_longer) if src_line is None else (n_longer, n_pairs)
-            raise DataError(
-                f"{source.src} has {n_src} lines but {source.tgt} has {n_tgt}: line N of one must translate line N of "
-                "the other. Find where they part, or get the pair of files again"
-            )
-        yield src_line, tgt_line
+_ARCHIVES = ("zip", "tar")
+_TEXTS = "two texts"
+_USES = {  # which settings a form has a use for
+    "tsv": ("columns", "encoding"),
+    "csv": ("columns", "encoding"),
+    "jsonl": ("columns", "encoding"),
+    "parquet": ("columns",),
+    "tmx": ("inline_tags",),
+    "xliff": ("inline_tags",),
+    "wmt_xml": ("reference", "system"),
+    "po": (),
+    "mo": (),
+    _TEXTS: ("encoding",),
+}
+_ROWS_PER_REPORT = 1000
 
 
-def _read_hub(source: HubSource, advance: Advance | None) -> Iterator[tuple[str, str]]:
-    dataset = _load_hub(source)
-    _check_columns(source, dataset.features)
-    n_rows = 0
-    batches = dataset.select_columns(list(_columns(source))).iter(_ROWS_AT_A_TIME)
-    while batch := _next_batch(source, batches):
-        src_texts, tgt_texts = _texts(source, batch)
-        for pair in zip(src_texts, tgt_texts, strict=True):
-            n_rows += 1
-            yield _one_line(source, n_rows, pair[0]), _one_line(source, n_rows, pair[1])
-        if advance:
-            advance(len(src_texts))
+def _read_files(source: FileSource, advance: Advance | None) -> Iterator[Pair]:
+    meter = Meter(advance, _size(source.src) + _size(source.tgt))
+    with open_decompressed(source.src, meter.update) as src, open_decompressed(source.tgt, meter.update) as tgt:
+        yield from read_two(src, tgt, str(source.src), str(source.tgt), source.encoding)
+    meter.finish()
 
 
-def _next_batch(source: HubSource, batches: Iterator[dict[str, list[Any]]]) -> dict[str, list[Any]] | None:
-    try:
-        return next(batches, None)
-    except Exception as error:  # network, disk, parquet: many libraries' errors, all about this data set
-        raise _unreadable(source, error) from error
+def _read_records(source: RecordsSource, advance: Advance | None) -> Iterator[Pair]:
+    total, _ = size_of(source)
+    meter = Meter(advance, total or 0)
+    form = _form_of_file(source)
+    if form in _ARCHIVES:
+        yield from _read_archive(source, "zip" if form == "zip" else "tar", meter)
+    elif form == "parquet" and parquet.count_rows(source.file) is not None:
+        yield from _read_rows(source, meter)
+    else:
+        with open_decompressed(source.file, meter.update) as stream:
+            yield from _read_stream(source, stream, str(source.file))
+    meter.finish()
 
 
-def _columns(source: HubSource) -> tuple[str, ...]:
-    if source.src_column is None or source.tgt_column is None:
-        return ("translation",)
-    return tuple(dict.fromkeys((source.src_column, source.tgt_column)))
+def _read_rows(source: RecordsSource, meter: Meter) -> Iterator[Pair]:
+    _refuse_unused(source, "parquet", str(source))
+    pairs = parquet.read_parquet(source.file, str(source), source.src_lang, source.tgt_lang, source.columns)
+    for pair in pairs:
+        yield pair
+        if pair.place % _ROWS_PER_REPORT == 0:
+            meter.update(_ROWS_PER_REPORT)
 
 
-def _texts(source: HubSource, batch: dict[str, list[Any]]) -> tuple[list[Any], list[Any]]:
-    if source.src_column is not None and source.tgt_column is not None:
-        return batch[source.src_column], batch[source.tgt_column]
-    rows = [row or {} for row in batch["translation"]]
-    return [row.get(source.src_lang) for row in rows], [row.get(source.tgt_lang) for row in rows]
+def _read_archive(source: RecordsSource, kind: Literal["zip", "tar"], meter: Meter) -> Iterator[Pair]:
+    members = choose_members(source.file, kind, source.src_lang, source.tgt_lang, source.members)
+    # Two members are read side by side, each from its own opening of the archive.
+    share = len(members) if kind == "tar" else 1
+    names = [f"{source.file}: {member}" for member in members]
+    alone = replace(source, members=None, form=None if source.form in _ARCHIVES else source.form)
+    with ExitStack() as stack:
+        streams = [
+            stack.enter_context(open_member(source.file, kind, member, lambda amount: meter.update(amount // share)))
+            for member in members
+        ]
+        if len(streams) == 1:
+            yield from _read_stream(alone, streams[0], names[0])
+        else:
+            _refuse_unused(alone, _TEXTS, str(source))
+            yield from read_two(streams[0], streams[1], names[0], names[1], source.encoding)
 
 
-def _one_line(source: HubSource, row: int, text: object) -> str:
-    """A cell as a line: nothing for null, and no line end inside, so that lines can be counted anywhere later."""
-    if isinstance(text, str):
-        return text.replace("\n", " ")
-    if text is None:
-        return ""
-    raise DataError(f"{source}, row {row}: {text!r} is not text; choose other columns (src_column, tgt_column)")
-
-
-def _check_columns(source: HubSource, features: dict[str, Any] | None) -> None:
-    """Raises DataError when a data set that says what it holds lacks a column or language."""
-    if features is None:
+def _read_stream(source: RecordsSource, stream: BinaryIO, name: str) -> Iterator[Pair]:
+    first, stream = look_ahead(stream)
+    form = source.form or form_of(first, name)
+    if not first and not source.form:
         return
-    for column in _columns(source):
-        if column not in features:
-            raise DataError(
-                f"{source}: no column {column}; there: {', '.join(features)}. Set src_column and tgt_column"
-            )
-    if source.src_column is None:
-        feature = features["translation"]
-        languages = feature if isinstance(feature, dict) else getattr(feature, "languages", ())
-        for language in (source.src_lang, source.tgt_lang):
-            if language not in languages:
-                raise DataError(
-                    f"{source}: no language {language} in the column translation; there: {', '.join(languages)}. "
-                    "Set data.src_lang and data.tgt_lang"
-                )
-
-
-def _load_hub(source: HubSource) -> Any:
-    """An iterable data set, of which nothing is read yet."""
-    if not Path(source.hub).is_dir():
-        return _ask_hub(source)
-    files = [str(path) for path in _find_parquet(source)]
-    return _load_dataset(source, "parquet", data_files=files, split="train")
-
-
-@cache  # the answer to a few requests over the network, wanted before, while and after looking for problems
-def _ask_hub(source: HubSource) -> Any:
-    print(f"asking the hub for {source} …", file=sys.stderr)  # without a network it tries for half a minute
-    return _load_dataset(source, source.hub, source.config, split=source.split)
-
-
-def _load_dataset(source: HubSource, *arguments: object, **options: object) -> Any:
-    import datasets  # takes seconds
-
-    for library in ("datasets", "huggingface_hub"):
-        logging.getLogger(library).setLevel(logging.CRITICAL)  # what they have to say comes as an exception, too
-    try:
-        return datasets.load_dataset(*arguments, **options, streaming=True)
-    except Exception as error:  # as in _next_batch
-        raise _unreadable(source, error) from error
-
-
-def _unreadable(source: HubSource, error: Exception) -> DataError:
-    reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
-    if Path(source.hub).is_dir():
-        return DataError(f"{source}: cannot be read: {reason}. Copy or download the folder again")
-    return DataError(
-        f"{source}: there is no folder {source.hub}, and the hub says: {reason}. Check the network and the names of "
-        "hub, config and split, or download the parquet files into a folder and name that"
-    )
-
-
-def _find_parquet(source: HubSource) -> list[Path]:
-    """The files of one split, as a hub snapshot lays them out.
-
-    `[data/ or CONFIG/]SPLIT.parquet`, `…/SPLIT-00000-of-00003.parquet` or `…/SPLIT/0000.parquet`.
-
-    Raises DataError when there is none, a part is missing, or they belong to several configurations.
-    """
-    folder = Path(source.hub) / (source.config or "")
-    name = re.compile(re.escape(source.split) + r"(-\d+-of-(\d+))?")
-    everything = sorted(folder.rglob("*.parquet"))
-    found = [path for path in everything if path.parent.name == source.split or name.fullmatch(path.stem)]
-    if not found:
-        there = ", ".join(str(path.relative_to(source.hub)) for path in everything[:20]) or "none at all"
-        raise DataError(f"{source}: no parquet file of this split in {folder}; there: {there}. Set config and split")
-    folders = {path.parent for path in found}
-    if len(folders) > 1:
+    if form in _ARCHIVES:
+        raise DataError(f"{name}: an archive within an archive or a compressed file is not read. Unpack the outer one")
+    if form == "sgm":
+        raise DataError(f"{name}: SGM holds one side only. Give the two files as src and tgt")
+    if form == "plain":
         raise DataError(
-            f"{source}: in several folders: {', '.join(map(str, sorted(folders)))}. Set config to choose one"
+            f"{name}: no pairs are seen in it: plain text, neither a table (tabs, commas) nor any other form. Give the "
+            "texts of both languages as src and tgt, or say what it is: form: tsv"
         )
-    parts = [match[2] for path in found if (match := name.fullmatch(path.stem)) and match[2]]
-    if parts and len(found) != int(parts[0]):
-        raise DataError(f"{source}: {len(found)} of {int(parts[0])} files are in {folders.pop()}. Download it again")
-    return found
+    _refuse_unused(source, form, name)
+    yield from _reader(form, source, stream, name)
+
+
+def _reader(form: str, source: RecordsSource, stream: BinaryIO, name: str) -> Iterator[Pair]:
+    """The reader of a form; those that need a library of their own are imported when they are needed."""
+    languages = (source.src_lang, source.tgt_lang)
+    match form:
+        case "tsv" | "csv":
+            return read_table(stream, name, *languages, source.columns, form, source.encoding)
+        case "jsonl":
+            return read_json_lines(stream, name, *languages, source.columns, source.encoding)
+        case "parquet":
+            return parquet.read_parquet(stream, name, *languages, source.columns)
+        case "tmx":
+            from data.forms.tmx import read_tmx
+
+            return read_tmx(stream, name, *languages, source.inline_tags)
+        case "xliff":
+            from data.forms.xliff import read_xliff
+
+            return read_xliff(stream, name, *languages, source.inline_tags)
+        case "wmt_xml":
+            from data.forms.wmt_xml import read_wmt_xml
+
+            return read_wmt_xml(stream, name, *languages, source.reference, source.system)
+        case "po" | "mo":
+            from data.forms import gettext
+
+            return gettext.read_po(stream, name) if form == "po" else gettext.read_mo(stream, name)
+    raise DataError(f"{name}: form: {form}: there is no such form. Choose one of {', '.join(FORMS)}")
+
+
+def _refuse_unused(source: RecordsSource, form: str, name: str) -> None:
+    given = {
+        "encoding": source.encoding is not None,
+        "columns": source.columns != USUAL_COLUMNS,
+        "reference": source.reference is not None,
+        "system": source.system is not None,
+        "inline_tags": source.inline_tags != "drop",
+        "members": source.members is not None,
+    }
+    unused = [setting for setting, is_given in given.items() if is_given and setting not in _USES.get(form, given)]
+    if unused:
+        raise DataError(f"{name}: {form}: {' and '.join(unused)} mean nothing to this form. Leave them out")
+
+
+def _form_of_file(source: RecordsSource) -> str | None:
+    """The form of the file itself, when `source.form` is that of a member; None for a pipe, which is read only once."""
+    if source.file.exists() and not source.file.is_file() and not source.file.is_dir():
+        return source.form
+    with open_decompressed(source.file) as stream:
+        first, _ = look_ahead(stream)
+    found = form_of(first, str(source.file))
+    return found if found in _ARCHIVES or source.form is None else source.form
+
+
+def _files(source: FileSource | RecordsSource | TestSetSource) -> list[Path]:
+    match source:
+        case FileSource():
+            return [source.src, source.tgt]
+        case RecordsSource():
+            return [source.file]
+        case TestSetSource():
+            return []
+
+
+def _find_unreadable(path: Path) -> Iterator[str]:
+    if path.is_fifo():  # whoever writes it would notice
+        return
+    try:
+        open_to_read(path).close()
+    except DataError as error:
+        yield str(error)
+
+
+def _size(path: Path) -> int:
+    return _stat(path).st_size
+
+
+def _stat(path: Path) -> os.stat_result:
+    try:
+        return path.stat()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from error

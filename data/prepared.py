@@ -29,7 +29,7 @@ from data.errors import DataError
 from data.lines import read_written_lines, write_lines
 from data.vocabulary import Vocabulary
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 
 
@@ -95,9 +95,7 @@ def load_prepared(directory: Path) -> Prepared:
     Raises DataError when it is missing, of a newer format, or damaged.
     """
     manifest = read_manifest(directory)
-    joint = (directory / "vocabulary.model").exists()
-    src_vocabulary = Vocabulary.load(directory / ("vocabulary.model" if joint else "src.model"))
-    tgt_vocabulary = src_vocabulary if joint else Vocabulary.load(directory / "tgt.model")
+    src_vocabulary, tgt_vocabulary = load_vocabularies(directory)
     if {"src": src_vocabulary.hash, "tgt": tgt_vocabulary.hash} != manifest["vocabulary_hash"]:
         raise DataError(f"{directory}: the vocabulary is not the one these ids were made with; run preprocess.py again")
     return Prepared(
@@ -109,6 +107,13 @@ def load_prepared(directory: Path) -> Prepared:
         tgt_vocabulary=tgt_vocabulary,
         manifest=manifest,
     )
+
+
+def load_vocabularies(directory: Path) -> tuple[Vocabulary, Vocabulary]:
+    """The source and target vocabulary of a directory; the very same object when it is joint. Raises DataError."""
+    joint = (directory / "vocabulary.model").exists()
+    src = Vocabulary.load(directory / ("vocabulary.model" if joint else "src.model"))
+    return src, src if joint else Vocabulary.load(directory / "tgt.model")
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
@@ -124,6 +129,8 @@ def read_manifest(directory: Path) -> dict[str, Any]:
                 f"{directory}: prepared data of format {manifest['format']}, but this version reads up to {FORMAT}; "
                 "update the program, or run preprocess.py again with this one"
             )
+        if manifest["format"] < FORMAT:
+            raise DataError(f"{directory}: prepared by an older version of this program; run preprocess.py again")
         sizes: dict[str, int] = dict(manifest["files"])
     except FileNotFoundError as error:
         raise DataError(f"{directory}: no prepared data here; run preprocess.py with the same config first") from error
@@ -182,11 +189,13 @@ class IdWriter:
     def append(self, sentences: Sequence[Sequence[int]]) -> None:
         """Add these sentences behind those already there."""
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-        ends = self.n_tokens + np.cumsum(lengths)
-        n_new = int(lengths.sum())
-        self._ids.append(np.fromiter(chain.from_iterable(sentences), self._ids.dtype, n_new))
-        self._offsets.append(ends)
-        self.n_tokens += n_new
+        self.append_flat(np.fromiter(chain.from_iterable(sentences), self._ids.dtype), lengths)
+
+    def append_flat(self, ids: npt.NDArray[np.integer[Any]], lengths: npt.NDArray[np.integer[Any]]) -> None:
+        """Add sentences that lie one after the other already."""
+        self._ids.append(ids)
+        self._offsets.append(self.n_tokens + np.cumsum(lengths, dtype=np.int64))
+        self.n_tokens += len(ids)
 
     def __enter__(self) -> IdWriter:
         return self

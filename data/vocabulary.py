@@ -6,6 +6,7 @@ import hashlib
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,11 +47,13 @@ class Vocabulary:
         byte_fallback: bool = True,
         character_coverage: float = 1.0,
         normalization: str = "nmt_nfkc",
+        tags: Sequence[str] = (),
     ) -> Vocabulary:
         """Learn a vocabulary of exactly `size` pieces; the same text gives the same bytes on any machine.
 
         `lines` are read a second time when `size` is impossible, to find the possible range: no one-way iterator.
-        Under the identity normalisation, spaces are kept as they are; otherwise runs of them count as one.
+        Under the identity normalisation, spaces are kept as they are; otherwise runs of them count as one. Each of
+        `tags` becomes a piece that is never found in text; see `tag_id`.
 
         Raises DataError when `size` is too small or too large for the text, with the possible range, or there is none.
         """
@@ -60,6 +63,7 @@ class Vocabulary:
             "character_coverage": character_coverage,
             "normalization_rule_name": normalization,
             "remove_extra_whitespaces": normalization != "identity",
+            "control_symbols": list(tags),
         }
         try:
             return cls(_train(lines, size, options))
@@ -87,6 +91,21 @@ class Vocabulary:
     def __len__(self) -> int:
         return int(self._processor.get_piece_size())
 
+    @cached_property
+    def n_special(self) -> int:
+        """How many ids come before those of text: pad, unk, bos, eos and tags."""
+        return next(i for i in range(EOS_ID + 1, len(self) + 1) if i == len(self) or not self._processor.is_control(i))
+
+    @property
+    def has_bytes(self) -> bool:
+        """Whether the 256 ids behind the special ones are bytes, with which unknown characters are spelled."""
+        return self.n_special < len(self) and bool(self._processor.is_byte(self.n_special))
+
+    def tag_id(self, tag: str) -> int | None:
+        """The id of a tag of `learn`; None when this vocabulary was learnt without it."""
+        found = int(self._processor.piece_to_id(tag))
+        return found if self._processor.is_control(found) and found > EOS_ID else None
+
     def encode(self, sentences: Sequence[str], threads: int = 1) -> list[list[int]]:
         """Ids of each sentence, without special ones; a blank sentence gives none."""
         ids: list[list[int]] = self._processor.encode(list(sentences), out_type=int, num_threads=threads)
@@ -97,7 +116,7 @@ class Vocabulary:
 
         A byte piece can spell a line end, which would shift every line after it; it becomes a space.
         """
-        text_ids = [[i for i in ids if i > EOS_ID or i == UNK_ID] for ids in sentences]
+        text_ids = [[i for i in ids if i > EOS_ID or i == UNK_ID] for ids in sentences]  # tags spell nothing
         return [text.replace("\n", " ") for text in self._processor.decode(text_ids)] if text_ids else []
 
     def pieces(self, ids: Sequence[int]) -> list[str]:

@@ -16,6 +16,15 @@ ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ("preprocess", "train", "translate", "evaluate")
 NETWORK = ("masks", "attention", "layers", "embeddings", "encoder", "decoder", "model")
 
+SETTINGS = (
+    "config",
+    "config_augmentation",
+    "config_corpora",
+    "config_filters",
+    "config_mixing",
+    "config_section",
+)
+
 Imports = dict[str, set[str]]  # module → the modules of this repository that it imports, wherever in the file
 
 
@@ -61,7 +70,7 @@ def layer(module: str) -> int:
         return 0
     if first != "transformer" or second == "__main__":
         return 6
-    if second in NETWORK or second in ("", "config", "errors"):
+    if second in NETWORK or second in SETTINGS or second in ("", "errors"):
         return 1
     return {"inference": 3, "evaluation": 4, "training": 5}.get(second, 2)
 

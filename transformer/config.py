@@ -7,63 +7,15 @@ et al. 2017 unless another one is named.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import Field, model_validator
 
-
-def _whole_number(value: object) -> object:
-    """`1e5` is a float in YAML; where an integer is asked for it means 100000."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-Whole = Annotated[int, BeforeValidator(_whole_number)]
-# Counts end at a thousand million: more is a slip of the keyboard.
-Count = Annotated[int, Field(ge=1, le=10**9), BeforeValidator(_whole_number)]
-CountOrZero = Annotated[int, Field(ge=0, le=10**9), BeforeValidator(_whole_number)]
-Probability = Annotated[float, Field(ge=0, lt=1)]
-Text = Annotated[str, Field(min_length=1)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.+-]*$")]  # becomes part of file names
-
-
-class Section(BaseModel):
-    """A group of settings: immutable, unknown keys refused, no silent conversion between types."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class FileCorpus(Section):
-    """Two text files, plain or .gz, UTF-8; line N of one translates line N of the other."""
-
-    src: Text = Field(description="Source text file; relative to the config file.")
-    tgt: Text = Field(description="Target text file, with exactly as many lines.")
-
-
-class HubCorpus(Section):
-    """A dataset of the `datasets` library, in WMT's schema (`translation: {de: …, en: …}`) or with flat columns."""
-
-    hub: Text = Field(description="A local folder of parquet files if there is one, else a dataset's name on the hub.")
-    config: Text | None = Field(None, description="The dataset's configuration, such as de-en.")
-    split: Text = Field("train", description="The dataset's split.")
-    src_column: Text | None = Field(None, description="Flat source column; null: translation[data.src_lang].")
-    tgt_column: Text | None = Field(None, description="Flat target column; null: translation[data.tgt_lang].")
-
-    @model_validator(mode="after")
-    def _both_columns(self) -> HubCorpus:
-        if (self.src_column is None) != (self.tgt_column is None):
-            raise ValueError("src_column and tgt_column are given together or not at all")
-        return self
-
-
-def _corpus_kind(value: Any) -> str:
-    keys = value if isinstance(value, dict) else vars(value) if isinstance(value, Section) else {}
-    return "hub" if "hub" in keys else "files"
-
-
-Corpus = Annotated[
-    Annotated[FileCorpus, Tag("files")] | Annotated[HubCorpus, Tag("hub")],
-    Discriminator(_corpus_kind),
-]
+from transformer.config_augmentation import AugmentationSettings
+from transformer.config_corpora import Corpus
+from transformer.config_filters import FilterSettings, default_filters
+from transformer.config_mixing import MixingSettings
+from transformer.config_section import Count, CountOrZero, Name, Probability, Section, Text, Whole
 
 
 class DataSettings(Section):
@@ -78,7 +30,15 @@ class DataSettings(Section):
     max_length_ratio: float = Field(
         9.0, ge=1, description="Longest side / shortest side of a kept training pair, in pieces."
     )
-    remove_duplicates: bool = Field(True, description="Keep only the first of identical (source, target) pairs.")
+    filters: list[FilterSettings] = Field(
+        default_filters(), description="What training pairs must pass, in this order; see below for each."
+    )
+    drop_contamination: bool = Field(
+        True, description="Leave out training pairs that are also in validation or test sets, or nearly so."
+    )
+    mixing: MixingSettings | None = Field(
+        None, description="Shares of the training corpora; null: every pair once an epoch. See docs/mixing.md."
+    )
 
 
 class VocabularySettings(Section):
@@ -87,6 +47,10 @@ class VocabularySettings(Section):
     type: Literal["bpe", "unigram"] = Field("bpe", description="Subword algorithm.")
     size: Whole = Field(
         37_000, ge=5, le=10**6, description="Pieces, with pad, unk, bos, eos and, if on, the 256 bytes."
+    )
+    path: Text | None = Field(
+        None,
+        description="A vocabulary to use instead of learning one: a folder of prepared data, or a sentencepiece model.",
     )
     joint: bool = Field(True, description="One vocabulary for both languages; false: one each, of `size` pieces.")
     byte_fallback: bool = Field(True, description="Write unknown characters as UTF-8 bytes; nothing is <unk> then.")
@@ -204,6 +168,9 @@ class TrainSettings(Section):
         None,
         description="Decay per update of a moving average of the weights; null: none. Validated and kept when on.",
     )
+    augmentation: AugmentationSettings | None = Field(
+        None, description="Changes made to pairs on the fly; null: none. See docs/mixing.md."
+    )
     validate_every: Count = Field(1000, description="Updates between validations.")
     validate_beam_size: Count = Field(1, description="Beam of the translations that give validation BLEU.")
     best_by: Literal["bleu", "nll"] = Field("bleu", description="What `best` and early stopping look at.")
@@ -238,6 +205,7 @@ class TranslateSettings(Section):
     max_length_ratio: float = Field(1.0, ge=0, description="Longest output = ratio · source pieces + extra.")
     max_extra_length: Count = Field(50, description="The extra of the line above, in pieces; §6.1 has 50.")
     max_tokens: Count = Field(8192, description="Budget of a batch: sentences × beam × longest source.")
+    tag: Text | None = Field(None, description="The tag of a training corpus, put before every source sentence.")
 
 
 class Settings(Section):
@@ -258,4 +226,6 @@ class Settings(Section):
                 f"model.tie_embeddings: {self.model.tie_embeddings} needs vocabulary.joint: true; "
                 "with separate vocabularies use target or none"
             )
+        if self.train.augmentation and (problems := self.train.augmentation.problems(self.vocabulary.type)):
+            raise ValueError("\n".join(problems))
         return self

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from transformer.config import FileCorpus, HubCorpus, Settings
-from transformer.config_schema import meant, rule, schema_at
+from transformer.config import Settings
+from transformer.config_corpora import CORPUS_KINDS
+from transformer.config_filters import FILTERS
+from transformer.config_schema import meant, resolve, rule, schema_at
 from transformer.errors import ConfigError
 from transformer.yaml12 import Key, YamlError, read_yaml
 
@@ -77,7 +79,7 @@ class Draft:
         """Note one finding of pydantic's as problems, and return the settings to take out."""
         path = _path(finding["loc"])
         if finding["type"] != "value_error":
-            self.refuse(path, _sentence(path, finding))
+            self.refuse(path, _about_filter(finding) or _sentence(path, finding))
             return [path[:2]]
         faulty: list[Key] = []
         for contradiction in str(finding["ctx"]["error"]).splitlines():
@@ -97,8 +99,32 @@ class Draft:
 
 
 def _path(loc: tuple[int | str, ...]) -> Key:
-    # pydantic puts the kind of corpus into the path: data, train, 0, files, src.
-    return loc[:3] + loc[4:] if loc[0:1] == ("data",) and loc[3:4] in (("files",), ("hub",)) else loc
+    # pydantic puts the kind of corpus or filter into the path: data, train, 0, files, src.
+    of_a_kind = loc[:1] == ("data",) and loc[1:2] in (("train",), ("valid",), ("test",), ("filters",))
+    return loc[:3] + loc[4:] if of_a_kind and loc[3:4] != ("[key]",) else loc
+
+
+def _about_filter(finding: ErrorDetails) -> str:
+    """What is wrong with the kind or a key of an entry of data.filters; empty for all else."""
+    loc = finding["loc"]
+    if loc[:2] != ("data", "filters") or len(loc) < 3:
+        return ""
+    where = dotted(loc[:3])
+    if finding["type"] in ("union_tag_invalid", "union_tag_not_found", "model_attributes_type"):
+        entry = finding["input"]
+        name = entry.get("filter", "") if isinstance(entry, dict) else entry
+        near = difflib.get_close_matches(str(name), FILTERS, 1)
+        remedy = (
+            f"did you mean {{filter: {near[0]}}}?" if near else f"write {{filter: NAME}}, one of {', '.join(FILTERS)}"
+        )
+        return f"{where} is {_shown(entry)}, which is no filter; {remedy}"
+    if finding["type"] == "missing":
+        return f"{where}: the filter {loc[3]} has no {loc[4]}; give it one"
+    if finding["type"] == "extra_forbidden":
+        keys = [key for key in FILTERS[str(loc[3])].model_fields if key != "filter"]
+        there = f"its settings are {', '.join(keys)}" if keys else "it has no settings"
+        return f"{where}: the filter {loc[3]} has no {short(str(loc[4]))}; {there}"
+    return ""
 
 
 def _sentence(path: Key, finding: ErrorDetails) -> str:
@@ -144,11 +170,17 @@ def _fits(text: str, kinds: set[str]) -> bool:
 
 def _unknown(path: Key) -> str:
     key = str(path[-1])
-    if len(path) > 2:  # inside a corpus
+    if len(path) > 2 and path[1] in ("train", "valid", "test"):
         corpus = rule(schema_at(path[:-1]) or {})
-        near = difflib.get_close_matches(key, [*FileCorpus.model_fields, *HubCorpus.model_fields], 1)
+        near = difflib.get_close_matches(key, {name for kind in CORPUS_KINDS for name in kind.model_fields}, 1)
         remedy = f"did you mean {near[0]}? A" if near and key not in near else "a"
         return f"{dotted(path)} is not allowed here; {remedy} corpus is {corpus}"
+    if len(path) > 2:
+        around = schema_at(path[:-1]) or {}
+        allowed = [name for kind in around.get("anyOf", [around]) for name in resolve(kind).get("properties", {})]
+        near = difflib.get_close_matches(key, allowed, 1)
+        remedy = f"did you mean {near[0]}?" if near else f"there are {', '.join(allowed)}"
+        return f"{dotted(path)} is not allowed here; {remedy}"
     section = str(path[0]) if len(path) == 2 else ""
     names = meant(section, key)
     if not names:

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transformer.config import Section, Settings
+from transformer.config import Settings
+from transformer.config_corpora import PATH_KEYS
 from transformer.config_draft import Draft, Place, dotted, short
 from transformer.config_schema import SECTIONS, SETTINGS
+from transformer.config_section import Section
 from transformer.errors import ConfigError
 from transformer.yaml12 import Key, YamlError, read_yaml, write_yaml
 
@@ -32,8 +34,8 @@ def load_config(config: str | Path, overrides: Sequence[str] = ()) -> Settings:
     path = find_config(config)
     draft = _read_file(path)
     _override_all(draft, overrides)
-    for corpus_path, corpus in _corpora(draft.values):
-        _make_paths_absolute(draft, corpus_path, corpus)
+    for holder_path, holder, keys in _path_holders(draft.values):
+        _make_paths_absolute(draft, holder_path, holder, keys)
     return draft.finish()
 
 
@@ -58,10 +60,10 @@ def save_settings(settings: Settings, path: Path) -> None:
     Equal they come back only if their input paths are absolute, as those from `load_config` are.
     """
     values = settings.model_dump()
-    for _, corpus in _corpora(values):
-        for key in ("src", "tgt", "hub"):
-            if key in corpus:
-                corpus[key] = corpus[key].replace("$", "$$")
+    for _, holder, keys in _path_holders(values):
+        for key in keys:
+            if isinstance(holder.get(key), str):
+                holder[key] = holder[key].replace("$", "$$")
     partial = path.with_name(path.name + ".partial")
     with partial.open("w", encoding="utf-8", newline="\n") as file:
         file.write("# Every setting of this run, defaults included; can be given as --config.\n" + write_yaml(values))
@@ -204,8 +206,10 @@ def _not_one_setting(path: tuple[str, ...]) -> str:
     return ""
 
 
-def _corpora(values: dict[str, Any]) -> Iterator[tuple[Key, dict[str, Any]]]:
-    """Every corpus entry with its path, in values that need not be valid."""
+def _path_holders(values: dict[str, Any]) -> Iterator[tuple[Key, dict[str, Any], tuple[str, ...]]]:
+    """Every mapping that names input files: where it is, and the keys that do so; in values that need not be valid."""
+    if isinstance(values.get("vocabulary"), dict):
+        yield ("vocabulary",), values["vocabulary"], ("path",)
     data = values.get("data")
     for split in ("train", "valid", "test"):
         entries = data.get(split) if isinstance(data, dict) else None
@@ -213,11 +217,11 @@ def _corpora(values: dict[str, Any]) -> Iterator[tuple[Key, dict[str, Any]]]:
             entries = dict(enumerate(entries))
         for name, corpus in entries.items() if isinstance(entries, dict) else ():
             if isinstance(corpus, dict):
-                yield ("data", split, name), corpus
+                yield ("data", split, name), corpus, PATH_KEYS
 
 
-def _make_paths_absolute(draft: Draft, path: Key, corpus: dict[str, Any]) -> None:
-    for key in ("src", "tgt", "hub"):
+def _make_paths_absolute(draft: Draft, path: Key, corpus: dict[str, Any], keys: tuple[str, ...]) -> None:
+    for key in keys:
         text = corpus.get(key)
         if not isinstance(text, str) or not text:
             continue

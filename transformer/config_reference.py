@@ -13,8 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from transformer.command_line import CommandParser, run_command
-from transformer.config import FileCorpus, HubCorpus, Settings
+from transformer.config import Settings
+from transformer.config_augmentation import AugmentationSettings, SubwordSampling
+from transformer.config_corpora import CORPUS_KINDS
+from transformer.config_filters import FILTERS
+from transformer.config_mixing import MixingSettings, MixingStage
 from transformer.config_schema import SCHEMA, SECTIONS, resolve, rule
+from transformer.config_section import Section
 from transformer.errors import RunError
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -44,7 +49,15 @@ All four scripts take `--config FILE` and overrides:
 _CORPORA = """
 ## Corpora
 
-`data.train` and `data.valid` are lists of corpora, `data.test` maps names to corpora. A corpus is one of two mappings.
+`data.train` and `data.valid` are lists of corpora, `data.test` maps names to corpora. A corpus is a mapping of one of
+four kinds.
+"""
+
+_FILTERS = """
+## Filters
+
+`data.filters` is a list of mappings such as `{filter: length, max_words: 100}`, one for each filter, in the order in
+which they are tried. Blank lines and pairs that are also in validation or test sets never need one.
 """
 
 
@@ -56,10 +69,23 @@ def reference() -> str:
         parts += [f"\n## {section}\n", _about(SCHEMA["properties"][section]), _table(keys, f"{section}.", "Setting")]
         if section == "data":
             parts.append(_CORPORA)
-            for corpus in (FileCorpus, HubCorpus):
-                schema = SCHEMA["$defs"][corpus.__name__]
-                parts += [f"\n{schema['description']}\n", _table(schema["properties"], "", "Key")]
+            parts += [_kind(kind) for kind in CORPUS_KINDS]
+            parts.append(_FILTERS)
+            parts += [_kind(kind, name) for name, kind in FILTERS.items()]
+            parts.append("\n## Mixing\n")
+            parts += [_kind(kind) for kind in (MixingSettings, MixingStage)]
+        if section == "train":
+            parts.append("\n## Augmentation\n")
+            parts += [_kind(kind) for kind in (AugmentationSettings, SubwordSampling)]
     return "".join(parts)
+
+
+def _kind(kind: type[Section], name: str = "") -> str:
+    """What a mapping inside a section can hold."""
+    schema = SCHEMA["$defs"][kind.__name__]
+    keys = {key: about for key, about in schema["properties"].items() if key != "filter"}
+    heading = f"**{name}**: " if name else ""
+    return f"\n{heading}{schema['description']}\n" + (_table(keys, "", "Key") if keys else "")
 
 
 def json_schema() -> str:

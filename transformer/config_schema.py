@@ -70,7 +70,8 @@ def schema_at(path: Key) -> dict[str, Any] | None:
     """Return the schema of the value at a path such as ("data", "train", 0, "src"), None where nothing may stand."""
     candidates = [SCHEMA]  # several where a list item is one of two kinds of corpus
     for part in path:
-        candidates = [inner for schema in candidates if (inner := _inner(schema, part))]
+        kinds = [resolve(kind) for schema in candidates for kind in schema.get("anyOf", [schema])]  # X, or null
+        candidates = [inner for schema in kinds if (inner := _inner(schema, part))]
         candidates = [resolve(kind) for inner in candidates for kind in inner.get("oneOf", [inner])]
     return {"oneOf": candidates} if len(candidates) > 1 else candidates[0] if candidates else None
 
@@ -85,7 +86,9 @@ def rule(schema: dict[str, Any]) -> str:
     """Say what a value must be: type and bounds, such as "a number > 0, <= 10, or null"."""
     schema = resolve(schema)
     if "anyOf" in schema or "oneOf" in schema:
-        kinds = [rule(kind) for kind in schema.get("anyOf") or schema["oneOf"]]
+        if schema.get("discriminator", {}).get("propertyName") == "filter":
+            return "a filter, such as {filter: length}"
+        kinds = list(dict.fromkeys(rule(kind) for kind in schema.get("anyOf") or schema["oneOf"]))
         return (", or " if any("," in kind for kind in kinds) else " or ").join(kinds)
     if "enum" in schema:
         *others, last = schema["enum"]
@@ -98,6 +101,8 @@ def rule(schema: dict[str, Any]) -> str:
         if "properties" in schema:
             return "a mapping of settings"
         return "a mapping of names to " + rule(*schema["patternProperties"].values())
+    if schema.get("pattern", "").startswith("^<"):
+        return "a word in angle brackets, such as <bt>"
     if "pattern" in schema:
         return "text of letters, digits and _ . + -, beginning with a letter or digit"
     words = _WORDS[schema["type"]]

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data.batches import Batch, EpochPlan, collate, over_budget
+from data.batches import Batch, EpochPlan, Epochs, collate, cut_evenly, over_budget
 from data.lines import read_lines
 from data.prepared import IdSequences, ParallelIds
 from data.vocabulary import BOS_ID, EOS_ID, PAD_ID, Vocabulary
@@ -185,6 +185,33 @@ def test_case_f3_a_pair_over_the_budget_is_known_and_the_others_stay() -> None:
 @pytest.mark.parametrize("lengths", [[], [(9, 9)]])
 def test_where_nothing_fits_there_are_no_updates(lengths: list[tuple[int, int]]) -> None:
     assert len(EpochPlan(corpus_of_lengths(lengths), batch_tokens=10, max_tokens=9, seed=1, epoch=0)) == 0
+
+
+def test_epochs_follow_each_other_and_any_place_can_be_asked_for() -> None:
+    corpus = corpus_like_captions(300)
+    sizes = {"batch_tokens": 400, "max_tokens": 300, "seed": 3}
+    epochs, place = Epochs(corpus, **sizes), (0, 0)
+    for epoch in range(3):
+        plan = EpochPlan(corpus, epoch=epoch, **sizes)
+        for update in range(len(plan)):
+            place = epochs.place(*place)
+            assert place == (epoch, update)
+            expected = np.sort(np.concatenate(plan.micro_batches(update))).tolist()
+            assert sorted(epochs.sentences(*place).tolist()) == expected
+            assert sorted(Epochs(corpus, **sizes).sentences(*place).tolist()) == expected
+            place = epoch, update + 1
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=60), st.data())
+def test_a_fixed_number_of_updates_is_cut_evenly_and_none_is_empty(lengths: list[int], data: st.DataObject) -> None:
+    n_updates = data.draw(st.integers(1, len(lengths)))
+    bounds = cut_evenly(np.cumsum(lengths), n_updates)
+    assert (bounds[0], bounds[-1], len(bounds)) == (0, len(lengths), n_updates + 1)
+    assert (np.diff(bounds) > 0).all()
+    share = sum(lengths) / n_updates
+    if max(lengths) <= share:  # else one of them has no room in an update
+        sizes = [sum(lengths[a:b]) for a, b in pairwise(bounds)]
+        assert share - max(lengths) <= min(sizes) <= max(sizes) <= share + max(lengths)
 
 
 # --- one batch ---

@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+import bz2
+import csv
 import gzip
 import io
-from collections.abc import Iterator, Sequence
+import json
+import lzma
+import os
+import tarfile
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-import datasets
 import pyarrow
 import pyarrow.parquet
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.corpora import FileSource, HubSource, Source, find_problems, fingerprint, read_pairs, size_of
+from data.corpora import (
+    Columns,
+    FileSource,
+    HubSource,
+    RecordsSource,
+    Source,
+    find_problems,
+    fingerprint,
+    read_pairs,
+    size_of,
+)
 from data.errors import DataError
-from data.lines import decode_lines
 
-PAIRS = [(f"sentence {i}", f"Satz {i}") for i in range(2500)]
+PAIRS = [(f"sentence, {i} \u2028 ä", f"Satz <{i}> \x85 日本") for i in range(2500)]
 
 
 def write(path: Path, content: bytes) -> Path:
@@ -32,26 +49,110 @@ def files(folder: Path, src: bytes, tgt: bytes) -> FileSource:
     return FileSource(write(folder / "text.src", src), write(folder / "text.tgt", tgt))
 
 
-corpus_bytes = st.lists(st.sampled_from([b"a", b"\n", b"\r", b"\xe2\x80\xa8", b"\xef\xbb\xbf", b"\xff"])).map(b"".join)
+def records(path: Path, content: bytes, form: str | None = None, columns: Columns | None = None) -> RecordsSource:
+    return RecordsSource(write(path, content), "en", "de", form=form, columns=columns or Columns())
 
 
-@given(corpus_bytes | st.binary(), corpus_bytes)
-def test_pairs_are_never_lost_or_shifted(tmp_path_factory: pytest.TempPathFactory, src: bytes, tgt: bytes) -> None:
-    source = files(tmp_path_factory.mktemp("pairs"), src, tgt)
-    try:
-        src_lines, tgt_lines = (list(decode_lines(io.BytesIO(content), "")) for content in (src, tgt))
-        assert len(src_lines) == len(tgt_lines)
-    except (DataError, AssertionError):
-        with pytest.raises(DataError):
-            list(read_pairs(source))
-    else:
-        assert list(read_pairs(source)) == list(zip(src_lines, tgt_lines, strict=True))
+def texts(source: Source) -> list[tuple[str, str]]:
+    return [(pair.src, pair.tgt) for pair in read_pairs(source)]
+
+
+@pytest.fixture
+def no_cache_outside(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The library `datasets` keeps lock files; not in the home of whoever runs the tests."""
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
+
+
+def plain(pairs: list[tuple[str, str]]) -> tuple[bytes, bytes]:
+    src, tgt = ("".join(f"{pair[side]}\n" for pair in pairs).encode() for side in (0, 1))
+    return src, tgt
+
+
+def two_texts(folder: Path) -> Iterator[Source]:
+    src, tgt = plain(PAIRS)
+    yield files(folder / "plain", src, tgt)
+    yield files(folder / "crlf", src.replace(b"\n", b"\r\n"), tgt.removesuffix(b"\n"))
+    yield files(folder / "mark", src.decode().encode("utf-16"), b"\xef\xbb\xbf" + tgt)
+    packers: list[Callable[[bytes], bytes]] = [gzip.compress, bz2.compress, lzma.compress, zstandard.compress]
+    for number, pack in enumerate(packers):
+        yield files(folder / f"packed{number}", pack(src), pack(tgt[:999]) + pack(tgt[999:]))
+    named = files(folder / "named", src.decode().encode("utf-16-le"), tgt.decode().encode("utf-16-le"))
+    yield FileSource(named.src, named.tgt, encoding="utf-16-le")
+    escaped = [[text.replace("&", "&amp;").replace("<", "&lt;") for text in pair] for pair in PAIRS]
+    yield files(
+        folder / "sgm",
+        *(
+            f'<{kind}set setid="a" srclang="en">\n<doc docid="d">\n'.encode()
+            + "".join(f'<seg id="{number}">{pair[side]}</seg>\n' for number, pair in enumerate(escaped, 1)).encode()
+            + f"</doc>\n</{kind}set>\n".encode()
+            for side, kind in enumerate(("src", "ref"))
+        ),
+    )
+
+
+def one_file(folder: Path) -> Iterator[Source]:
+    tsv = "".join(f"{src}\t{tgt}\n" for src, tgt in PAIRS).encode()
+    yield records(folder / "a.tsv", tsv)
+    yield records(folder / "tsv-without-a-name", b"de\ten\n" + b"".join(f"{t}\t{s}\n".encode() for s, t in PAIRS))
+    yield records(folder / "a.tsv.zst", zstandard.compress(tsv), columns=Columns(1, 2))
+    stream = io.StringIO(newline="")
+    csv.writer(stream).writerows([("id", "en", "de"), *((number, *pair) for number, pair in enumerate(PAIRS))])
+    yield records(folder / "a.csv", stream.getvalue().encode())
+    flat = [{"en": src, "de": tgt} for src, tgt in PAIRS]
+    yield records(folder / "a", "".join(f"{json.dumps(record)}\n" for record in flat).encode("utf-16"))
+    nested = [{"translation": record} for record in flat]
+    yield records(folder / "b", "".join(f"{json.dumps(record, ensure_ascii=False)}\n\n" for record in nested).encode())
+    for number, columns in enumerate(({"translation": flat}, {"en": PAIRS_EN, "de": PAIRS_DE})):
+        pyarrow.parquet.write_table(pyarrow.table(columns), folder / f"{number}.parquet", row_group_size=700)
+        yield RecordsSource(folder / f"{number}.parquet", "en", "de")
+    yield records(folder / "c", gzip.compress((folder / "1.parquet").read_bytes()))
+
+
+PAIRS_EN, PAIRS_DE = ([pair[side] for pair in PAIRS] for side in (0, 1))
+
+
+def archives(folder: Path) -> Iterator[Source]:
+    src, tgt = plain(PAIRS)
+    contents = {"README": b"about\n", "x/a.en-de.de": tgt, "x/a.en-de.en.gz": gzip.compress(src)}
+    with zipfile.ZipFile(folder / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in contents.items():
+            archive.writestr(name, content)
+    with zipfile.ZipFile(folder / "b.zip", "w") as archive:
+        archive.write(folder / "1.parquet", "train.parquet")
+    with tarfile.open(folder / "a.tar.bz2", "w:bz2") as tar:
+        for name, content in contents.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    for name in ("a.zip", "b.zip", "a.tar.bz2"):
+        yield RecordsSource(folder / name, "en", "de")
+
+
+def hub_folders(folder: Path) -> Iterator[Source]:
+    for number, columns in enumerate(((None, None), ("en", "de"))):
+        (folder / f"hub{number}").mkdir()
+        (folder / f"hub{number}/train.parquet").symlink_to(folder / f"{number}.parquet")
+        yield HubSource(str(folder / f"hub{number}"), None, "train", "en", "de", *columns)
+
+
+@pytest.mark.usefixtures("no_cache_outside")
+def test_all_input_forms_give_the_same_pairs(tmp_path: Path) -> None:
+    for forms in (two_texts, one_file, archives, hub_folders):
+        for source in forms(tmp_path):
+            steps: list[int] = []
+            assert find_problems(source) == []
+            found = list(read_pairs(source, steps.append))
+            assert [pair[:2] for pair in found] == PAIRS, source
+            assert all(one.place < other.place for one, other in pairwise(found)), source
+            total, unit = size_of(source)
+            assert sum(steps) == total, (source, unit)
+            assert str(tmp_path) in str(source)
 
 
 def test_d1_only_line_feeds_end_lines(tmp_path: Path) -> None:
     src = b"alpha one\nbeta\xe2\x80\xa8two\ngamma\xe2\x80\xa9three\ndelta\xc2\x85four\nepsilon\x0cfive\nzeta\x1csix\n"
     assert len(src) == 69
-    pairs = list(read_pairs(files(tmp_path, src, b"eins\nzwei\ndrei\nvier\nfuenf\nsechs\n")))
+    pairs = texts(files(tmp_path, src, b"eins\nzwei\ndrei\nvier\nfuenf\nsechs\n"))
     assert len(pairs) == 6
     assert "five" in pairs[4][0]
     assert pairs[4][1] == "fuenf"
@@ -59,19 +160,20 @@ def test_d1_only_line_feeds_end_lines(tmp_path: Path) -> None:
 
 def test_d3_different_line_counts_are_refused_with_files_and_counts(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"text\.src has 3 lines but .*text\.tgt has 2"):
-        list(read_pairs(files(tmp_path, b"a\nb\nc\n", b"A\nB\n")))
+        texts(files(tmp_path, b"a\nb\nc\n", b"A\nB\n"))
     with pytest.raises(DataError, match=r"text\.src has 2 lines but .*text\.tgt has 7"):
-        list(read_pairs(files(tmp_path, b"a\nb", b"A\nB\n\n\n\n\nG")))
+        texts(files(tmp_path, b"a\nb", b"A\nB\n\n\n\n\nG"))
 
 
 def test_d3b_a_missing_final_newline_is_no_missing_line(tmp_path: Path) -> None:
-    pairs = list(read_pairs(files(tmp_path, b"a\nb\nc", b"A\nB\nC\n")))
-    assert pairs == [("a", "A"), ("b", "B"), ("c", "C")]
+    assert texts(files(tmp_path, b"a\nb\nc", b"A\nB\nC\n")) == [("a", "A"), ("b", "B"), ("c", "C")]
 
 
-def test_d6_tabs_inside_sentences_are_text(tmp_path: Path) -> None:
+def test_d6_tabs_are_text_in_two_files_and_fields_in_one(tmp_path: Path) -> None:
     source = files(tmp_path, b"far end\tof the sofa\tI will wait\nplain line\n", b"ende\nschlicht\n")
-    assert list(read_pairs(source)) == [("far end\tof the sofa\tI will wait", "ende"), ("plain line", "schlicht")]
+    assert texts(source) == [("far end\tof the sofa\tI will wait", "ende"), ("plain line", "schlicht")]
+    with pytest.raises(DataError, match=r"d6\.tsv, line 1: 3 fields"):
+        texts(records(tmp_path / "d6.tsv", b"a\tb\tc\nd\te\n"))
 
 
 def test_problems_are_found_before_anything_is_read(tmp_path: Path) -> None:
@@ -80,149 +182,89 @@ def test_problems_are_found_before_anything_is_read(tmp_path: Path) -> None:
     assert len(problems) == 2
     assert "missing.src" in problems[0]
     assert "directory" in problems[1]
+    for wrong in (RecordsSource(tmp_path / "missing", "en", "de"), RecordsSource(tmp_path, "en", "de")):
+        assert "cannot be read" in find_problems(wrong)[0]
+        for ask in (size_of, texts, find_problems):
+            if ask is not find_problems:
+                with pytest.raises(DataError, match="cannot be read"):
+                    ask(wrong)
 
 
-def test_a_fingerprint_changes_with_the_file(tmp_path: Path) -> None:
+def test_what_is_wrong_at_the_start_is_a_problem_found_early(tmp_path: Path) -> None:
+    for source, words in [
+        (files(tmp_path / "1", b"caf\xe9\n", b"a\n"), "text.src, line 1: not UTF-8"),
+        (records(tmp_path / "2", b"one\ntwo\n"), "no pairs are seen in it"),
+        (records(tmp_path / "3", b'<srcset setid="a">\n'), "SGM holds one side only"),
+        (records(tmp_path / "4", b"one\teins\n", form="tsw"), "there is no such form. Choose one of tsv, csv"),
+        (records(tmp_path / "5", b"one\teins\n", columns=Columns("en", "de")), "no column en"),
+        (records(tmp_path / "6", b'<tmx version="1.4">', columns=Columns(1, 2)), "tmx: columns mean nothing"),
+        (RecordsSource(tmp_path / "5", "en", "de", form="tsv", members="*"), "members mean nothing"),
+    ]:
+        [problem] = find_problems(source)
+        assert words in problem
+
+
+def test_a_form_that_is_stated_is_not_guessed(tmp_path: Path) -> None:
+    content = b'{"a":\t1}\n{"b":\t2}\n'
+    assert texts(records(tmp_path / "a.jsonl", content, form="tsv")) == [('{"a":', "1}"), ('{"b":', "2}")]
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a.jsonl", content)
+    assert len(texts(RecordsSource(tmp_path / "a.zip", "en", "de", form="tsv"))) == 2
+
+
+def test_nothing_at_all_is_no_pairs(tmp_path: Path) -> None:
+    assert texts(files(tmp_path, b"", gzip.compress(b""))) == []
+    assert texts(records(tmp_path / "a", b"")) == texts(records(tmp_path / "b.csv", b"", form="csv")) == []
+
+
+def test_pipes_are_read_and_not_touched_before(tmp_path: Path) -> None:
+    contents = {"src": b"one\ntwo\n", "tgt": gzip.compress(b"eins\nzwei\n"), "both": b"one\teins\ntwo\tzwei\n"}
+    for name in contents:
+        os.mkfifo(tmp_path / name)
+    sources = [FileSource(tmp_path / "src", tmp_path / "tgt"), RecordsSource(tmp_path / "both", "en", "de", form="tsv")]
+    for source in sources:
+        assert find_problems(source) == []
+        assert size_of(source) == (0, "B")
+    writers = [
+        threading.Thread(target=(tmp_path / name).write_bytes, args=(content,), daemon=True)
+        for name, content in contents.items()
+    ]
+    for writer in writers:
+        writer.start()
+    for source in sources:
+        assert texts(source) == [("one", "eins"), ("two", "zwei")]
+
+
+def test_a_fingerprint_changes_with_the_file_and_the_settings(tmp_path: Path) -> None:
     source = files(tmp_path, b"a\n", b"A\n")
+    table = records(tmp_path / "a", b"one\teins\n")
     before = fingerprint(source)
-    assert fingerprint(source) == before
+    assert fingerprint(source) == before == json.loads(json.dumps(before))
     source.tgt.write_bytes(b"AB\n")
+    chosen = records(tmp_path / "a", b"one\teins\n", columns=Columns(2, 1))
     assert fingerprint(source) != before
+    assert len({json.dumps(fingerprint(each)["columns"]) for each in (table, chosen)}) == 2
     source.tgt.unlink()
     with pytest.raises(DataError, match=r"text\.tgt: cannot be read"):
         fingerprint(source)
 
 
-# --- data sets of the hub, from local folders ---
+begun = st.sampled_from([b"", b"PK\x03\x04", b"PAR1", b"\x1f\x8b\x08", b'{"en":', b"a\tb\n", b"<tmx>", b'msgid "a"\n'])
 
 
-def write_table(path: Path, columns: dict[str, Sequence[Any]]) -> None:
-    """A parquet file of several row groups."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pyarrow.parquet.write_table(pyarrow.table(columns), path, row_group_size=700)
+@given(begun, st.binary())
+def test_any_bytes_are_pairs_or_a_message(tmp_path_factory: pytest.TempPathFactory, head: bytes, tail: bytes) -> None:
+    source = records(tmp_path_factory.mktemp("any") / "a", head + tail)
+    assert len(find_problems(source)) <= 1
+    try:
+        assert not any("\n" in text for pair in read_pairs(source) for text in pair[:2])
+    except DataError as error:
+        assert str(source.file) in str(error)
 
 
-@pytest.fixture(autouse=True)
-def no_cache_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The library `datasets` keeps lock files; not in the home of whoever runs the tests."""
-    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
-
-
-def nested(pairs: Sequence[tuple[str | None, str | None]]) -> dict[str, Sequence[Any]]:
-    return {"translation": [{"en": src, "de": tgt} for src, tgt in pairs]}
-
-
-def flat(pairs: Sequence[tuple[str | None, str | None]]) -> dict[str, Sequence[Any]]:
-    return {"score": [0.5] * len(pairs), "en": [src for src, _ in pairs], "de": [tgt for _, tgt in pairs]}
-
-
-def hub(folder: Path, split: str = "train", config: str | None = None, columns: bool = False) -> HubSource:
-    return HubSource(str(folder), config, split, "en", "de", *(("en", "de") if columns else (None, None)))
-
-
-def test_all_input_forms_give_the_same_pairs(tmp_path: Path) -> None:
-    src, tgt = ("".join(f"{line}\n" for line in side).encode() for side in zip(*PAIRS, strict=True))
-    write_table(tmp_path / "nested/de-en/train-00000-of-00001.parquet", nested(PAIRS))
-    write_table(tmp_path / "flat/train.parquet", flat(PAIRS))
-    sources: list[Source] = [
-        files(tmp_path / "plain", src, tgt),
-        files(tmp_path / "crlf", src.replace(b"\n", b"\r\n"), tgt),
-        FileSource(write(tmp_path / "a.en.gz", gzip.compress(src)), write(tmp_path / "a.de.gz", gzip.compress(tgt))),
-        hub(tmp_path / "nested", config="de-en"),
-        hub(tmp_path / "flat", columns=True),
-    ]
-    for source in sources:
-        steps: list[int] = []
-        assert list(read_pairs(source, steps.append)) == PAIRS, source
-        assert find_problems(source) == []
-        total, unit = size_of(source)
-        assert sum(steps) == total, (source, unit)
-
-
-def test_line_ends_inside_a_cell_become_spaces_and_null_becomes_nothing(tmp_path: Path) -> None:
-    write_table(tmp_path / "train.parquet", nested([("a\nb", "A\u2028B"), (None, "B"), ("c", "C\r\nD")]))
-    assert list(read_pairs(hub(tmp_path))) == [("a b", "A\u2028B"), ("", "B"), ("c", "C\r D")]
-
-
-@pytest.mark.parametrize(
-    "name", ["valid.parquet", "data/valid-00000-of-00001.parquet", "valid/0000.parquet", "default/valid/0000.parquet"]
-)
-def test_the_split_is_found_where_a_snapshot_of_the_hub_has_it(tmp_path: Path, name: str) -> None:
-    write_table(tmp_path / name, nested(PAIRS[:5]))
-    write_table(tmp_path / name.replace("valid", "train"), nested(PAIRS[5:7]))
-    write_table(tmp_path / name.replace("valid", "valid_2"), nested(PAIRS[7:8]))
-    assert list(read_pairs(hub(tmp_path, "valid"))) == PAIRS[:5]
-
-
-def test_parts_of_a_split_are_read_in_order(tmp_path: Path) -> None:
-    for part in (2, 0, 1):
-        write_table(tmp_path / f"train-{part:05}-of-00003.parquet", nested(PAIRS[part * 10 : part * 10 + 10]))
-    assert list(read_pairs(hub(tmp_path))) == PAIRS[:30]
-
-
-def test_a_missing_part_of_a_split_is_no_shorter_corpus(tmp_path: Path) -> None:
-    for part in (0, 2):
-        write_table(tmp_path / f"train-{part:05}-of-00003.parquet", nested(PAIRS[:2]))
-    assert "2 of 3 files" in find_problems(hub(tmp_path))[0]
-
-
-def test_what_a_folder_lacks_is_said_with_what_it_has(tmp_path: Path) -> None:
-    write_table(tmp_path / "de-en/train.parquet", nested(PAIRS[:2]))
-    write_table(tmp_path / "fr-en/train.parquet", nested(PAIRS[:2]))
-    for source, words in [
-        (hub(tmp_path, "test"), "no parquet file of this split .* de-en/train.parquet"),
-        (hub(tmp_path, config="cs-en"), "no parquet file of this split .* none"),
-        (hub(tmp_path), "several folders: .*de-en.*fr-en"),
-        (hub(tmp_path, config="de-en", columns=True), "no column en; there: translation"),
-        (HubSource(str(tmp_path), "de-en", "train", "en", "cs"), "no language cs .* there: en, de"),
-    ]:
-        with pytest.raises(DataError, match=words):
-            list(read_pairs(source))
-        assert len(find_problems(source)) == 1
-
-
-def test_a_column_of_numbers_is_refused_with_its_row(tmp_path: Path) -> None:
-    write_table(tmp_path / "train.parquet", flat(PAIRS[:3]))
-    source = HubSource(str(tmp_path), None, "train", "en", "de", "en", "score")
-    with pytest.raises(DataError, match=r"row 1: 0\.5 is not text"):
-        list(read_pairs(source))
-
-
-def test_a_damaged_parquet_file_is_one_message(tmp_path: Path) -> None:
-    path = tmp_path / "train.parquet"
-    write_table(path, nested(PAIRS))
-    path.write_bytes(path.read_bytes()[:-20])
-    assert "cannot be read" in find_problems(hub(tmp_path))[0]
-    assert "\n" not in find_problems(hub(tmp_path))[0]
-
-
-def test_a_name_that_is_no_folder_is_asked_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    def rows() -> Iterator[dict[str, Any]]:
-        yield from ({"translation": {"de": tgt, "en": src}} for src, tgt in PAIRS)
-
-    def load_dataset(*arguments: object, **options: object) -> datasets.IterableDataset:
-        assert arguments == ("wmt/wmt14", "de-en")
-        assert options == {"split": "validation", "streaming": True}
-        features = datasets.Features({"translation": datasets.Translation(["de", "en"])})
-        return datasets.IterableDataset.from_generator(rows, features=features)
-
-    monkeypatch.setattr("datasets.load_dataset", load_dataset)
-    source = HubSource("wmt/wmt14", "de-en", "validation", "en", "de")
-    assert find_problems(source) == []
-    assert size_of(source) == (None, "pairs")
-    assert list(read_pairs(source)) == PAIRS
-    assert "no language cs" in find_problems(HubSource("wmt/wmt14", "de-en", "validation", "en", "cs"))[0]
-
-
-def test_an_unknown_name_says_what_to_check(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def unreachable(*_: object, **__: object) -> None:
-        raise ConnectionError("Couldn't reach 'wmt1' on the Hub\nwith details")
-
-    monkeypatch.setattr("datasets.load_dataset", unreachable)
-    [problem] = find_problems(HubSource("wmt1", "de-en", "train", "en", "de"))
-    assert "wmt1/de-en/train: there is no folder wmt1" in problem
-    assert "Couldn't reach" in problem
-    assert "details" not in problem
+def test_a_collected_cut_file_is_no_shorter_corpus(corpora: Path) -> None:
+    with pytest.raises(DataError, match=r"truncated\.en\.gz: gzip data damaged or cut short"):
+        texts(FileSource(corpora / "nasty/truncated.en.gz", corpora / "nasty/val.de.gz"))
 
 
 def test_collected_pairs_that_do_not_match_are_refused(corpora: Path) -> None:
@@ -233,16 +275,50 @@ def test_collected_pairs_that_do_not_match_are_refused(corpora: Path) -> None:
     ]:
         source = FileSource(*(corpora / folder / stem.format(language) for language in ("en", "de")))
         with pytest.raises(DataError, match=f"has {n_src} lines but .* has {n_tgt}"):
-            list(read_pairs(source))
+            texts(source)
 
 
-def test_collected_parquet_files_hold_the_pairs_of_the_text_files(corpora: Path, tmp_path: Path) -> None:
+NASTY: dict[str, int | str] = {  # pairs by the README of the corpora, or words of the refusal
+    "crlf.{}": 200,
+    "mixed-eol.{}": 200,
+    "bom.{}": 200,
+    "utf16le-bom.{}": 50,
+    "unicode-linebreaks.{}": 100,
+    "no-final-newline.{}": 100,
+    "latin1.{}": r"latin1\.de, line 1: not UTF-8: 0xE4 .*encoding: latin-1",
+    "bad-utf8.{}": r"bad-utf8\.de, line 11: not UTF-8: 0xFF",
+    "empty-lines.{}": 100,
+    "long-lines.{}": 50,
+    "nul-and-control.{}": 50,
+    "tabs-spaces.{}": 50,
+    "unicode-zoo.{}": 20,
+    "leak-train.{}": 350,
+    "val.{}.gz": 1014,
+    "val.{}.bz2": 1014,
+    "val.{}.xz": 1014,
+    "val.{}.zst": 1014,
+    "pair.tgz": 1014,
+    "pairs.tsv": 100,
+    "pairs.csv": 100,
+    "flat.jsonl": 100,
+    "flat.parquet": 1015,
+    "hf-translation.parquet": 1014,
+    "quotes.tsv": "line 10: 3 fields",
+    "hf.jsonl": "line 61: broken JSON",
+    "one-line-no-newline.en": "no pairs are seen in it",
+    "old-mac-cr.en": "no pairs are seen in it",
+}
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_collected_nasty_files_are_read_right_or_refused(corpora: Path, name: str) -> None:
     nasty = corpora / "nasty"
-    text = list(read_pairs(FileSource(nasty / "val.en.gz", nasty / "val.de.gz")))
-    (tmp_path / "validation.parquet").symlink_to(nasty / "hf-translation.parquet")
-    (tmp_path / "flat").mkdir()
-    (tmp_path / "flat" / "train.parquet").symlink_to(nasty / "flat.parquet")
-    assert list(read_pairs(hub(tmp_path, "validation"))) == text
-    flat_pairs = list(read_pairs(hub(tmp_path / "flat", columns=True)))
-    assert flat_pairs[-1][0] == ""  # null in the file
-    assert flat_pairs[:-1] == text[: len(flat_pairs) - 1]
+    source: Source = RecordsSource(nasty / name, "en", "de")
+    if "{}" in name:
+        source = FileSource(nasty / name.format("en"), nasty / name.format("de"))
+    words = NASTY[name]
+    if isinstance(words, int):
+        assert len(texts(source)) == words
+    else:
+        with pytest.raises(DataError, match=words):
+            texts(source)

@@ -11,14 +11,16 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-import data.preparation
+import data.preparation_steps
 from data.corpora import FileSource, HubSource, Source
 from data.errors import DataError
-from data.filters import Filters
-from data.preparation import Corpora, Preparation, VocabularyOptions, prepare
+from data.preparation import Corpora, Preparation, Rules, TrainingCorpus, VocabularyOptions, prepare
+from data.preparation_steps import EvenLines
 from data.prepared import MANIFEST, Prepared, load_prepared
 
 FILLER = [(f"the cat number {i} sat on the mat", f"die katze nummer {i} sass auf der matte") for i in range(200)]
+
+DUPLICATES = ("duplicates", {"of": "pair", "normalised": False})
 
 
 def write_pairs(path: Path, pairs: list[tuple[str, str]]) -> FileSource:
@@ -39,11 +41,13 @@ def filler(tmp_path: Path) -> FileSource:
 
 def run(directory: Path, train: list[Source], *, valid: list[Source] | None = None, **changes: Any) -> Preparation:
     """Prepare with small defaults; the first training corpus also serves for validation."""
-    corpora = Corpora("en", "de", train, train[:1] if valid is None else valid, changes.pop("test", {}))
+    named = [TrainingCorpus(source, f"corpus-{number}") for number, source in enumerate(train, 1)]
+    corpora = Corpora("en", "de", named, train[:1] if valid is None else valid, changes.pop("test", {}))
     workers = changes.pop("workers", 1)
-    filters = Filters(**{name: changes.pop(name) for name in list(changes) if hasattr(Filters, name)})
+    asked = {name: changes.pop(name) for name in list(changes) if name in Rules.__dataclass_fields__}
+    rules = Rules(**{"filters": [DUPLICATES], "drop_contamination": False, **asked})
     options = VocabularyOptions(**{"size": 300, **changes})
-    return prepare(directory, corpora, filters, options, workers)
+    return prepare(directory, corpora, rules, options, workers)
 
 
 def train_text(prepared: Prepared) -> list[tuple[str, str]]:
@@ -54,6 +58,11 @@ def train_text(prepared: Prepared) -> list[tuple[str, str]]:
 
 def contents(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def made_of(directory: Path) -> dict[str, bytes]:
+    """All but what names the sources."""
+    return {name: text for name, text in contents(directory).items() if name not in (MANIFEST, "report.html")}
 
 
 def test_ids_decode_to_the_pairs_that_went_in(tmp_path: Path, filler: FileSource) -> None:
@@ -190,10 +199,18 @@ def test_validation_and_test_text_is_never_filtered(tmp_path: Path, filler: File
     assert prepared.valid.src_lengths[5] == prepared.valid.tgt_lengths[0] == 0
 
 
-def test_test_sentences_found_in_training_are_counted(tmp_path: Path, filler: FileSource) -> None:
+def test_sentences_of_test_sets_leave_the_training_text_and_are_counted(tmp_path: Path, filler: FileSource) -> None:
     case = write_pairs(tmp_path / "case", [(FILLER[3][0], "x"), ("new", FILLER[0][1]), (FILLER[3][0], "y"), ("", "")])
-    made = run(tmp_path / "out", [filler], valid=[case], test={"t": case})
-    assert made.manifest["also_in_train"] == {"valid": 2, "test": {"t": 2}}
+    for drop in (True, False):
+        made = run(tmp_path / "out", [filler], valid=[case], test={"t": case}, drop_contamination=drop)
+        [counts] = made.manifest["counts"]["train"]
+        assert counts["dropped"].get("contamination", 0) == 2 * drop
+        assert counts["kept"] == 200 - 2 * drop
+        for name in ("valid", "t"):
+            assert made.manifest["contamination"][name]["lines"] == 3
+        assert sum(found.get("exact", 0) for found in made.manifest["contamination"].values()) == 2
+    text = train_text(load_prepared(tmp_path / "out"))
+    assert text == FILLER
 
 
 # --- one result, whatever the way ---
@@ -211,11 +228,11 @@ def test_all_input_forms_of_the_same_pairs_give_the_same_ids(tmp_path: Path, fil
         (tmp_path / name).mkdir()
         pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / name / "train.parquet")
     nested = HubSource(str(tmp_path / "nested"), None, "train", "en", "de")
-    flat = HubSource(str(tmp_path / "flat"), None, "train", "en", "de", "en", "de")
+    flat = HubSource(str(tmp_path / "flat"), None, "train", "en", "de", src_column="en", tgt_column="de")
     results = []
     for source in (filler, packed, nested, flat):
         run(tmp_path / "out", [source])
-        results.append({name: text for name, text in contents(tmp_path / "out").items() if name != MANIFEST})
+        results.append(made_of(tmp_path / "out"))
     assert results[0] == results[1] == results[2] == results[3]
 
 
@@ -223,7 +240,7 @@ def test_all_input_forms_of_the_same_pairs_give_the_same_ids(tmp_path: Path, fil
 def test_the_number_of_workers_changes_no_byte(
     tmp_path: Path, filler: FileSource, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(data.preparation, "_PAIRS_AT_A_TIME", 64)
+    monkeypatch.setattr(data.preparation_steps, "PAIRS_PER_PART", 64)
     run(tmp_path / "one", [filler, filler], workers=1, **changes)
     run(tmp_path / "three", [filler, filler], workers=3, **changes)
     assert contents(tmp_path / "one") == contents(tmp_path / "three")
@@ -233,7 +250,7 @@ def test_the_sample_for_the_vocabulary_is_even_and_of_the_size_asked_for(tmp_pat
     path = tmp_path / "lines"
     path.write_text("".join(f"{i}\n" for i in range(1000)))
     for n_wanted in (1, 2, 3, 7, 333, 999, 1000, 5000):
-        numbers = [int(line) for line in data.preparation._EvenLines([path], 1000, n_wanted)]
+        numbers = [int(line) for line in EvenLines([path.read_text().splitlines()], 1000, n_wanted)]
         assert len(numbers) == min(n_wanted, 1000)
         gaps = np.diff([-1, *numbers])
         assert gaps.max() - gaps.min() <= 1 or n_wanted == 1
@@ -257,7 +274,7 @@ def test_the_sample_for_the_vocabulary_is_even_and_of_the_size_asked_for(tmp_pat
 )
 def test_collected_nasty_text_is_prepared(corpora: Path, tmp_path: Path, stem: str, read: int, empty: int) -> None:
     source = FileSource(*(corpora / "nasty" / stem.format(language) for language in ("en", "de")))
-    made = run(tmp_path / "out", [source], size=500, remove_duplicates=False, max_length=10**6, max_length_ratio=1e9)
+    made = run(tmp_path / "out", [source], size=500, filters=[], max_length=10**6, max_length_ratio=1e9)
     [counts] = made.manifest["counts"]["train"]
     assert (counts["read"], counts["dropped"]["empty"], counts["kept"]) == (read, empty, read - empty)
     prepared = load_prepared(tmp_path / "out")
@@ -269,13 +286,15 @@ def test_line_ends_and_boms_change_no_id(corpora: Path, tmp_path: Path) -> None:
     results = []
     for stem in ("crlf.{}", "bom.{}"):
         run(tmp_path / "out", [FileSource(*(nasty / stem.format(language) for language in ("en", "de")))], size=500)
-        results.append({name: text for name, text in contents(tmp_path / "out").items() if name != MANIFEST})
+        results.append(made_of(tmp_path / "out"))
     assert results[0] == results[1]
 
 
-def test_leaked_test_sentences_of_collected_text_are_counted(corpora: Path, tmp_path: Path) -> None:
+def test_leaked_test_sentences_of_collected_text_are_dropped(corpora: Path, tmp_path: Path) -> None:
     leak = FileSource(corpora / "nasty" / "leak-train.en", corpora / "nasty" / "leak-train.de")
     test = FileSource(*(corpora / "multi30k" / f"test_2016_flickr.{language}.gz" for language in ("en", "de")))
-    made = run(tmp_path / "out", [leak], size=500, test={"flickr": test})
-    assert made.manifest["counts"]["train"][0]["dropped"]["duplicate"] == 100
-    assert made.manifest["also_in_train"]["test"]["flickr"] == 50
+    other = write_pairs(tmp_path / "valid", FILLER)
+    made = run(tmp_path / "out", [leak], valid=[other], size=500, test={"flickr": test}, drop_contamination=True)
+    [counts] = made.manifest["counts"]["train"]
+    assert (counts["dropped"]["duplicate"], counts["dropped"]["contamination"], counts["kept"]) == (100, 50, 200)
+    assert made.manifest["contamination"]["flickr"]["lines"] == 50

@@ -17,14 +17,26 @@ from typing import Any
 import pytest
 
 import data.preparation
+import data.preparation_steps
 from data.corpora import FileSource, Source
 from data.errors import DataError
-from data.filters import Filters
-from data.preparation import Corpora, Preparation, VocabularyOptions, prepare
+from data.part_making import IdsMaker, TextMaker
+from data.preparation import (
+    Corpora,
+    Preparation,
+    Rules,
+    Shard,
+    TrainingCorpus,
+    VocabularyOptions,
+    prepare,
+    prepare_shard,
+)
 from data.prepared import MANIFEST, load_prepared
 
 ROOT = Path(__file__).resolve().parents[2]
 FILLER = [(f"the cat number {i} sat on the mat", f"die katze nummer {i} sass auf der matte") for i in range(200)]
+
+DUPLICATES = ("duplicates", {"of": "pair", "normalised": False})
 
 
 def write_pairs(path: Path, pairs: list[tuple[str, str]]) -> FileSource:
@@ -43,13 +55,24 @@ def filler(tmp_path: Path) -> FileSource:
     return write_pairs(tmp_path / "filler", FILLER)
 
 
-def run(directory: Path, train: list[Source], *, valid: list[Source] | None = None, **changes: Any) -> Preparation:
-    """Prepare with small defaults; the first training corpus also serves for validation."""
-    corpora = Corpora("en", "de", train, train[:1] if valid is None else valid, changes.pop("test", {}))
+def run(directory: Path, train: list[Source], **changes: Any) -> Preparation:
     workers = changes.pop("workers", 1)
-    filters = Filters(**{name: changes.pop(name) for name in list(changes) if hasattr(Filters, name)})
-    options = VocabularyOptions(**{"size": 300, **changes})
-    return prepare(directory, corpora, filters, options, workers)
+    return prepare(directory, *arguments(train, **changes), workers)
+
+
+def shard(directory: Path, train: list[Source], which: Shard) -> None:
+    prepare_shard(directory, *arguments(train), which, 1)
+
+
+def arguments(
+    train: list[Source], *, valid: list[Source] | None = None, **changes: Any
+) -> tuple[Corpora, Rules, VocabularyOptions]:
+    """Small defaults; the first training corpus also serves for validation."""
+    named = [TrainingCorpus(source, f"corpus-{number}") for number, source in enumerate(train, 1)]
+    corpora = Corpora("en", "de", named, train[:1] if valid is None else valid, changes.pop("test", {}))
+    asked = {name: changes.pop(name) for name in list(changes) if name in Rules.__dataclass_fields__}
+    rules = Rules(**{"filters": [DUPLICATES], "drop_contamination": False, **asked})
+    return corpora, rules, VocabularyOptions(**{"size": 300, **changes})
 
 
 def contents(directory: Path) -> dict[str, bytes]:
@@ -65,14 +88,14 @@ def test_a_second_run_with_nothing_changed_does_nothing(tmp_path: Path, filler: 
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
 
 
-@pytest.mark.parametrize("name", ["size", "type", "joint", "max_length", "remove_duplicates", "sample_lines", "test"])
+@pytest.mark.parametrize("name", ["size", "type", "joint", "max_length", "filters", "sample_lines", "test"])
 def test_any_other_setting_makes_it_anew(tmp_path: Path, filler: FileSource, name: str) -> None:
     changes = {
         "size": 301,
         "type": "unigram",
         "joint": False,
         "max_length": 99,
-        "remove_duplicates": False,
+        "filters": [],
         "sample_lines": 150,
         "test": {"t": filler},
     }
@@ -141,13 +164,57 @@ def test_a_full_disk_leaves_the_old_data_and_says_so(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    for step in ("save_text", "save_manifest", "save_vocabularies"):
-        monkeypatch.setattr(data.preparation, step, full)
+    steps = ((data.preparation_steps, "save_text"), (data.preparation_steps, "save_vocabularies"))
+    for module, step in (*steps, (data.preparation, "save_manifest")):
+        monkeypatch.setattr(module, step, full)
         with pytest.raises(DataError, match=r"out: No space left on device\. .*out is as it was before"):
             run(tmp_path / "out", [filler], size=290)
         monkeypatch.undo()
         assert contents(tmp_path / "out") == before
-        assert {path.name for path in tmp_path.iterdir()} == {"out", "filler.src", "filler.tgt"}
+    run(tmp_path / "out", [filler], size=290)
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "filler.src", "filler.tgt"}
+
+
+def test_what_was_finished_before_an_interruption_is_not_done_again(
+    tmp_path: Path, filler: FileSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data.preparation_steps, "PAIRS_PER_PART", 30)
+    run(tmp_path / "undisturbed", [filler, filler])
+    made: list[str] = []
+
+    def interrupt_at(patch: pytest.MonkeyPatch, maker: type, n_jobs: int) -> None:
+        original = maker.__call__
+
+        def counted(self: object, job: Any) -> None:
+            if len(made) == n_jobs:
+                raise KeyboardInterrupt
+            original(self, job)
+            made.append(job.path.name)
+
+        patch.setattr(maker, "__call__", counted)
+
+    for maker, n_jobs in ((TextMaker, 5), (IdsMaker, 9)):
+        with monkeypatch.context() as patch:
+            interrupt_at(patch, maker, n_jobs)
+            with pytest.raises(KeyboardInterrupt):
+                run(tmp_path / "out", [filler, filler])
+    for maker in (TextMaker, IdsMaker):
+        interrupt_at(monkeypatch, maker, 10**9)
+    run(tmp_path / "out", [filler, filler])
+    assert sorted(made) == sorted(set(made))
+    assert contents(tmp_path / "out") == contents(tmp_path / "undisturbed")
+
+
+def test_shards_filtered_apart_give_the_same_bytes(
+    tmp_path: Path, filler: FileSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data.preparation_steps, "PAIRS_PER_PART", 30)
+    run(tmp_path / "alone", [filler, filler])
+    for number in (2, 0, 1):
+        shard(tmp_path / "out", [filler, filler], Shard(number, 3))
+    monkeypatch.setattr(TextMaker, "__call__", lambda *_: pytest.fail("a part was made that a shard had made"))
+    run(tmp_path / "out", [filler, filler])
+    assert contents(tmp_path / "out") == contents(tmp_path / "alone")
 
 
 def test_a_limit_on_file_size_is_one_message(tmp_path: Path, filler: FileSource) -> None:
@@ -172,11 +239,10 @@ def command(folder: Path, source: FileSource) -> list[str]:
     code = f"""
 from pathlib import Path
 from data.corpora import FileSource
-from data.filters import Filters
-from data.preparation import Corpora, VocabularyOptions, prepare
+from data.preparation import Corpora, Rules, TrainingCorpus, VocabularyOptions, prepare
 source = FileSource(Path({str(source.src)!r}), Path({str(source.tgt)!r}))
-corpora = Corpora("en", "de", [source], [source], {{"t": source}})
-prepare(Path({str(folder / "out")!r}), corpora, Filters(), VocabularyOptions(300), 2)
+corpora = Corpora("en", "de", [TrainingCorpus(source, "text")], [source], {{"t": source}})
+prepare(Path({str(folder / "out")!r}), corpora, Rules(drop_contamination=False), VocabularyOptions(300), 2)
 """
     return [sys.executable, "-c", code]
 

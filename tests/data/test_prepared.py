@@ -135,7 +135,7 @@ def test_a_newer_format_is_refused_with_both_numbers(prepared: Path) -> None:
         load_prepared(prepared)
 
 
-@pytest.mark.parametrize("manifest", ["", "{", "[]", "{}", "null", '{"format": "x"}', '{"format": 1, "files": 3}'])
+@pytest.mark.parametrize("manifest", ["", "{", "[]", "{}", "null", '{"format": "x"}', '{"format": 2, "files": 3}'])
 def test_a_manifest_that_is_none_is_refused(prepared: Path, manifest: str) -> None:
     (prepared / MANIFEST).write_text(manifest)
     with pytest.raises(DataError, match=r"manifest\.json: damaged"):

@@ -225,3 +225,19 @@ def test_a_model_with_other_special_ids_is_refused(tmp_path: Path) -> None:
 def test_nasty_text_survives_as_normalised(corpora: Path, identity_vocabulary: Vocabulary) -> None:
     zoo = (corpora / "nasty" / "unicode-zoo.en").read_bytes().decode().split("\n")
     assert identity_vocabulary.decode(identity_vocabulary.encode(zoo)) == [line.replace("▁", " ") for line in zoo]
+
+
+@pytest.mark.parametrize("byte_fallback", [True, False])
+def test_a_tag_is_one_piece_that_text_never_becomes_and_that_spells_nothing(byte_fallback: bool) -> None:
+    tagged = Vocabulary.learn(
+        FILLER, size=400 if byte_fallback else 60, byte_fallback=byte_fallback, tags=["<bt>", "<x>"]
+    )
+    plain = Vocabulary.learn(FILLER, size=400 if byte_fallback else 60, byte_fallback=byte_fallback)
+    ids = [tagged.tag_id(tag) for tag in ("<bt>", "<x>")]
+    assert ids == [EOS_ID + 1, EOS_ID + 2]
+    assert [plain.tag_id("<bt>"), tagged.tag_id("<s>"), tagged.tag_id("the"), tagged.tag_id("")] == [None] * 4
+    [spelled] = tagged.encode(["<bt> the cat <x>"])
+    assert not set(ids) & set(spelled)
+    assert tagged.decode([[EOS_ID + 1, *tagged.encode(["the cat"])[0]]]) == ["the cat"]
+    assert (tagged.n_special, plain.n_special) == (6, 4)
+    assert tagged.has_bytes == plain.has_bytes == byte_fallback

@@ -12,9 +12,8 @@ import torch
 
 import evaluate
 from data.corpora import FileSource
-from data.filters import Filters
 from data.lines import write_lines
-from data.preparation import Corpora, VocabularyOptions, prepare
+from data.preparation import Corpora, Rules, TrainingCorpus, VocabularyOptions, prepare
 from data.prepared import load_prepared
 from transformer.command_line import run_command
 from transformer.config import ModelSettings, Settings, TranslateSettings
@@ -34,6 +33,7 @@ class Result(NamedTuple):
 
 
 Command = Callable[..., Result]
+RULES = Rules(drop_contamination=False)
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +48,9 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return source
 
     tests = {name: corpus(name.replace("/", "-"), range(300, 300 + n)) for name, n in TESTS.items()}
-    corpora = Corpora("en", "de", [corpus("train", range(200))], [corpus("valid", range(200, 210))], tests)
-    prepare(folder / "prepared" / "tiny", corpora, Filters(), VocabularyOptions(size=400), workers=1)
+    train = TrainingCorpus(corpus("train", range(200)), "train")
+    corpora = Corpora("en", "de", [train], [corpus("valid", range(200, 210))], tests)
+    prepare(folder / "prepared" / "tiny", corpora, RULES, VocabularyOptions(size=400), workers=1)
     prepared = load_prepared(folder / "prepared" / "tiny")
 
     settings = ModelSettings(n_encoder_layers=1, n_decoder_layers=1, d_model=32, d_ff=48, n_heads=4)
@@ -214,8 +215,8 @@ def test_the_prepared_data_are_looked_for_where_training_ran(
 
 def test_prepared_data_without_test_sets_are_refused(workplace: Path, command: Command, tmp_path: Path) -> None:
     corpus = FileSource(workplace / "train.en", workplace / "train.de")
-    corpora = Corpora("en", "de", [corpus], [corpus], {})
-    prepare(tmp_path / "untested", corpora, Filters(), VocabularyOptions(size=400), workers=1)
+    corpora = Corpora("en", "de", [TrainingCorpus(corpus, "train")], [corpus], {})
+    prepare(tmp_path / "untested", corpora, RULES, VocabularyOptions(size=400), workers=1)
     result = command("--model", "runs/tiny", "--data", tmp_path / "untested")
     assert (result.code, result.out) == (1, "")
     assert "data.test" in result.err

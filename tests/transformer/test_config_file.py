@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from transformer.config import FileCorpus, HubCorpus, Settings
+from transformer.config import Settings
+from transformer.config_corpora import FileCorpus, HubCorpus
 from transformer.config_file import CONFIGS, differences, find_config, load_config, save_settings, section_overrides
 from transformer.config_schema import SECTIONS
 from transformer.errors import ConfigError

@@ -68,6 +68,8 @@ class Translator:
         self.tgt_vocabulary = tgt_vocabulary
         self.settings = settings
         self.max_sentences = max_sentences
+        self.src_lang = self.tgt_lang = "any"  # a model directory says them
+        self.prefix = _tag_ids(settings.tag, src_vocabulary)
         self.rules = SearchRules(settings.beam_size, length_penalty(settings.length_penalty, settings.alpha))
 
     @classmethod
@@ -78,11 +80,13 @@ class Translator:
 
         Raises:
             RunError: there is no usable model.
-            ConfigError: an override is not a setting or out of bounds, or the device is missing.
+            ConfigError: an override is not a setting or out of bounds, a tag unknown, or the device missing.
         """
         model = load_model(path)
         settings = _overridden(model.translate, overrides)
-        return cls(model.network, model.src_vocabulary, model.tgt_vocabulary, settings, device, max_sentences)
+        translator = cls(model.network, model.src_vocabulary, model.tgt_vocabulary, settings, device, max_sentences)
+        translator.src_lang, translator.tgt_lang = model.src_lang, model.tgt_lang
+        return translator
 
     def translate(self, lines: Sequence[str]) -> list[str]:
         """One line of text for each line; blank lines stay blank."""
@@ -134,7 +138,7 @@ class Translator:
         """Cut `order`, sorted by length, so that sentences × beam × longest stays within the budget; at least one."""
         batch: list[int] = []
         for i in order:
-            longest = len(sources[i]) + 1  # </s>
+            longest = len(self.prefix) + len(sources[i]) + 1  # </s>
             over_budget = (len(batch) + 1) * self.settings.beam_size * longest > self.settings.max_tokens
             if batch and (over_budget or len(batch) == self.max_sentences):
                 yield batch
@@ -146,7 +150,7 @@ class Translator:
     def _search(self, sources: list[list[int]]) -> list[Hypothesis]:
         """The best hypothesis for each source, which comes without </s>; its own length decides how long it may get."""
         settings, network = self.settings, self.network
-        rows = [torch.tensor([*source, EOS_ID]) for source in sources]
+        rows = [torch.tensor([*self.prefix, *source, EOS_ID]) for source in sources]
         src = pad_sequence(rows, batch_first=True, padding_value=PAD_ID).to(self.device)  # (B, S)
         limits = [int(settings.max_length_ratio * len(source)) + settings.max_extra_length for source in sources]
         was_training = network.training
@@ -158,6 +162,16 @@ class Translator:
         finally:
             network.train(was_training)
         return [hypotheses[0] for hypotheses in found]
+
+
+def _tag_ids(tag: str | None, vocabulary: Vocabulary) -> list[int]:
+    """What stands before every source sentence. Raises ConfigError when the vocabulary has no such tag."""
+    if tag is None:
+        return []
+    tag_id = vocabulary.tag_id(tag)
+    if tag_id is None:
+        raise ConfigError(f"translate.tag: {tag}: no corpus that this model was trained on had this tag; leave it out")
+    return [tag_id]
 
 
 def _overridden(settings: TranslateSettings, overrides: dict[str, Any]) -> TranslateSettings:

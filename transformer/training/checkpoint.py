@@ -51,8 +51,8 @@ class Progress:
     """Where a run is. The place in the data is two integers; the rest follows from them, the seed and the settings."""
 
     step: int = 0  # updates done
-    epoch: int = 0
-    update: int = 0  # updates done of this epoch
+    epoch: int = 0  # or stage, where data.mixing is on
+    update: int = 0  # updates done of this epoch or stage
     n_tokens: int = 0  # real target tokens trained on
     seconds: float = 0.0  # spent training, validation and saving included
     validations: list[Validation] = field(default_factory=list)

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from data.atomic import whole_directory
-from data.batches import Batch, EpochPlan, collate
+from data.batches import Batch
 from data.prepared import Prepared
 from transformer.config import Settings, TrainSettings
 from transformer.model_directory import Model, save_model
@@ -31,6 +31,7 @@ from transformer.training.optimizer import clip_gradients, set_learning_rate
 from transformer.training.run_directory import RunDirectory
 from transformer.training.schedule import learning_rate
 from transformer.training.setup import set_up
+from transformer.training.stream import open_stream
 from transformer.training.validation import validate
 
 
@@ -40,23 +41,21 @@ def train(settings: Settings, prepared: Prepared, run: RunDirectory) -> Path | N
     Returns the finished model's directory; None if the user interrupted, with everything saved.
 
     Raises:
+        DataError: the shares of data.mixing do not fit the training corpora.
         RunError: the run directory belongs to other settings or another vocabulary, or the loss is not finite.
     """
     wanted = settings.train
+    stream = open_stream(settings, prepared)  # first: it refuses shares that cannot be, before there is a run of them
     state, model, choices = set_up(settings, prepared, run)
     progress = state.progress
-    plan = _plan(prepared, settings, progress.epoch)
-    monitor = Monitor(run, progress, wanted.max_steps)
+    monitor = Monitor(run, progress, wanted.max_steps, stream.name)
     saved_step = progress.step
     begin = time.perf_counter() - progress.seconds
 
-    with closing(monitor), interruption() as interrupted:
+    with closing(monitor), closing(stream), interruption() as interrupted:
         while progress.step < wanted.max_steps and not _out_of_patience(progress, wanted):
             # 1. The sentences of this update.
-            if progress.update == len(plan):
-                progress.epoch, progress.update = progress.epoch + 1, 0
-                plan = _plan(prepared, settings, progress.epoch)
-            batches = [collate(prepared.train, sentences) for sentences in plan.micro_batches(progress.update)]
+            progress.epoch, progress.update, batches = stream.take(progress.epoch, progress.update)
 
             # 2. One step of the optimizer.
             lr = learning_rate(progress.step + 1, wanted, settings.model.d_model)
@@ -114,16 +113,6 @@ def update(
     n_real = sum(batch.n_tokens + batch.n_src_tokens for batch in batches)
     n_padded = sum(batch.src.numel() + batch.tgt_out.numel() for batch in batches)
     return UpdateResult(smoothed, nll, grad_norm, n_tokens, n_real, n_padded)
-
-
-def _plan(prepared: Prepared, settings: Settings, epoch: int) -> EpochPlan:
-    return EpochPlan(
-        prepared.train,
-        batch_tokens=settings.train.batch_tokens,
-        max_tokens=settings.train.max_tokens,
-        seed=settings.seed,
-        epoch=epoch,
-    )
 
 
 def _out_of_patience(progress: Progress, settings: TrainSettings) -> bool:

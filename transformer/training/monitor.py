@@ -32,8 +32,9 @@ class UpdateResult:
 class Monitor:
     """Collects updates and reports their averages every `log_every` steps."""
 
-    def __init__(self, run: RunDirectory, progress: Progress, max_steps: int) -> None:
+    def __init__(self, run: RunDirectory, progress: Progress, max_steps: int, part: str = "epoch") -> None:
         self.run = run
+        self.part = part  # what progress.epoch counts: epochs, or stages of data.mixing
         self.live = sys.stderr.isatty()  # in a file, a bar every tenth of a second would be all there is to read
         self.bar = tqdm(
             total=max_steps,
@@ -43,7 +44,7 @@ class Monitor:
             smoothing=0.05,
             mininterval=0.1 if self.live else 30,
         )
-        self.bar.set_description(f"epoch {progress.epoch + 1}")
+        self.bar.set_description(f"{part} {progress.epoch + 1}")
         self.board = _open_tensorboard(run, progress.step)
         self._restart()
 
@@ -72,7 +73,7 @@ class Monitor:
         self._write(
             {
                 "step": progress.step,
-                "epoch": progress.epoch,
+                self.part: progress.epoch,
                 "lr": lr,
                 "nll_per_token": nll,
                 "perplexity": perplexity(nll),
@@ -84,7 +85,7 @@ class Monitor:
                 "seconds": progress.seconds,
             }
         )
-        self.bar.set_description(f"epoch {progress.epoch + 1}", refresh=False)
+        self.bar.set_description(f"{self.part} {progress.epoch + 1}", refresh=False)
         self.bar.set_postfix_str(
             f"loss {smoothed:.3f}, ppl {perplexity(nll):.2f}, lr {lr:.2e}, {n_tokens / seconds:,.0f} tok/s",
             refresh=self.live,

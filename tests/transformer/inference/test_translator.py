@@ -303,3 +303,19 @@ def test_a_gpu_translates_like_the_cpu(vocabulary: Vocabulary, x7_translations: 
     found = list(Translator(make_network(len(vocabulary)), vocabulary, vocabulary, SHORT, "cuda").translations(X7))
     same = sum(a.text == b.text for a, b in zip(found, x7_translations, strict=True))
     assert same >= 0.99 * len(X7)  # sums are rounded differently there, so near-ties may fall the other way
+
+
+def test_a_tag_is_the_first_piece_the_encoder_sees_and_never_lengthens_the_output() -> None:
+    vocabulary = Vocabulary.learn([f"w{i} the cat sat" for i in range(1, 876)], size=400, tags=["<bt>"])
+    lines = X7[:20]
+    tagged = make_translator(vocabulary, SHORT.model_copy(update={"tag": "<bt>"}))
+    plain = make_translator(vocabulary)
+    assert [t.text for t in tagged.translations(lines)] != [t.text for t in plain.translations(lines)]
+    tag_id = vocabulary.tag_id("<bt>")
+    sources = [[tag_id, *ids] for ids in vocabulary.encode(lines)]
+    longer = SHORT.model_copy(update={"max_length_ratio": 0.0, "max_extra_length": 6})
+    fixed = longer.model_copy(update={"tag": "<bt>"})
+    by_hand = [hypothesis.tokens for hypothesis in make_translator(vocabulary, longer)._search(sources)]
+    assert [t.text for t in make_translator(vocabulary, fixed).translations(lines)] == vocabulary.decode(by_hand)
+    with pytest.raises(ConfigError, match=r"translate\.tag: <no>"):
+        make_translator(vocabulary, SHORT.model_copy(update={"tag": "<no>"}))

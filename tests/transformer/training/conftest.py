@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,13 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 
 
 @pytest.fixture(scope="session")
+def of_two_corpora(prepared: Prepared) -> Prepared:
+    """The same, of which the first 45 pairs are of a corpus called large, and the others of one called small."""
+    train = [{"name": "large", "kept": 45}, {"name": "small", "kept": N_TRAIN - 45}]
+    return replace(prepared, manifest=prepared.manifest | {"counts": {"train": train, "test": {}}})
+
+
+@pytest.fixture(scope="session")
 def make_settings() -> MakeSettings:
     """Settings for `prepared`; `make_settings(train={"max_steps": 4})` changes one of them.
 
@@ -79,6 +87,7 @@ def make_settings() -> MakeSettings:
             {
                 "name": "tiny",
                 **plain,
+                "data": sections.get("data", {}),
                 "model": model | sections.get("model", {}),
                 "train": train | sections.get("train", {}),
                 "translate": translate | sections.get("translate", {}),

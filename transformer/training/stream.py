@@ -1,0 +1,160 @@
+"""The batches of a run, one update after the other: which sentences, what is made of them, how they are padded.
+
+An update is a pure function of the settings and its place: (epoch, update), or (stage, update) where corpora are mixed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from tqdm import tqdm
+
+from data.augmentation import Augmentation, Rates, Side
+from data.batches import Batch, Epochs, Integers, collate, cut_micro_batches
+from data.errors import DataError
+from data.mixing import CorpusRange, Mixture, Stage, corpus_ranges, shares_by_size, shares_by_weight
+from data.prepared import ParallelIds, Prepared
+from transformer.config import Settings
+from transformer.config_augmentation import AugmentationSettings, SubwordSampling
+from transformer.config_mixing import MixingSettings, MixingStage
+
+
+class Order(Protocol):
+    """Which sentences make which update: `Epochs` or `Mixture`."""
+
+    @property
+    def name(self) -> str:
+        """What a part of it is called: epoch or stage."""
+
+    def place(self, part: int, update: int, /) -> tuple[int, int]:
+        """Where the update stands that follows the first `update` ones of a part."""
+
+    def sentences(self, part: int, update: int, /) -> Integers:
+        """The sentences of an update."""
+
+
+class Update(NamedTuple):
+    """The micro-batches of an update, and its place."""
+
+    part: int  # epoch or stage
+    update: int
+    batches: list[Batch]
+
+
+class UpdateStream:
+    """Makes updates; while one is trained on, a thread prepares the next."""
+
+    def __init__(
+        self, corpus: ParallelIds, order: Order, max_tokens: int, augmentation: Augmentation | None = None
+    ) -> None:
+        self._corpus, self._order, self._max_tokens, self._augmentation = corpus, order, max_tokens, augmentation
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="next update")
+        self._next: tuple[tuple[int, int], Future[Update]] | None = None
+
+    @property
+    def name(self) -> str:
+        """What a part of it is called: epoch or stage."""
+        return self._order.name
+
+    def take(self, part: int, update: int) -> Update:
+        """The update that follows the first `update` ones of an epoch or stage."""
+        wanted = (part, update)
+        ahead = self._next
+        if ahead is None or ahead[0] != wanted:
+            self._forget()
+            ahead = (wanted, self._executor.submit(self._make, part, update))
+        made = ahead[1].result()
+        following = (made.part, made.update + 1)
+        self._next = (following, self._executor.submit(self._make, *following))
+        return made
+
+    def close(self) -> None:
+        """Leave the next update unmade."""
+        self._forget()
+        self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def _forget(self) -> None:
+        if self._next is not None:
+            self._next[1].cancel()
+            self._next = None
+
+    def _make(self, part: int, update: int) -> Update:
+        part, update = self._order.place(part, update)
+        corpus, sentences = self._corpus, self._order.sentences(part, update)
+        if self._augmentation is not None:
+            corpus = self._augmentation.apply(corpus, sentences, part, update)
+            sentences = np.arange(len(corpus))
+        columns = np.maximum(corpus.src_lengths[sentences], corpus.tgt_lengths[sentences]) + 1
+        parts = cut_micro_batches(columns, self._max_tokens)
+        return Update(part, update, [collate(corpus, sentences[places]) for places in parts])
+
+
+def open_stream(settings: Settings, prepared: Prepared) -> UpdateStream:
+    """The stream that the settings describe.
+
+    Raises:
+        DataError: data.mixing names corpora that are not there, or does not name one that is.
+    """
+    order = _order(settings, prepared)
+    return UpdateStream(prepared.train, order, settings.train.max_tokens, _augmentation(settings, prepared))
+
+
+def _order(settings: Settings, prepared: Prepared) -> Order:
+    sizes = {
+        "batch_tokens": settings.train.batch_tokens,
+        "max_tokens": settings.train.max_tokens,
+        "seed": settings.seed,
+    }
+    mixing = settings.data.mixing
+    if mixing is None:
+        return Epochs(prepared.train, **sizes)
+    corpora = corpus_ranges(prepared.manifest["counts"]["train"], len(prepared.train))
+    stages = _stages(mixing, corpora)
+    for number, stage in enumerate(stages, 1):
+        shares = ", ".join(f"{corpus.name} {share:.1%}" for corpus, share in zip(corpora, stage.shares, strict=True))
+        until = f"until step {stage.until:,}" if stage.until is not None else "to the end"
+        tqdm.write(f"mixing, stage {number} of {len(stages)}, {until}: {shares}", file=sys.stderr)
+    return Mixture(prepared.train, corpora, stages, **sizes)
+
+
+def _stages(mixing: MixingSettings, corpora: Sequence[CorpusRange]) -> list[Stage]:
+    """The shares of each stage; every problem of them in one message."""
+    stages, problems = [], []
+    for number, stage in enumerate(mixing.stages or [MixingStage()]):
+        own = stage if stage.weights is not None or stage.temperature is not None else mixing
+        setting = "data.mixing." + (f"stages[{number}].weights" if own is stage else "weights")
+        try:
+            shares = (
+                shares_by_weight(corpora, own.weights, setting)
+                if own.weights is not None
+                else shares_by_size(corpora, own.temperature or 1.0)
+            )
+        except DataError as error:
+            problems.append(str(error))
+        else:
+            stages.append(Stage(shares, stage.until))
+    if problems:
+        raise DataError("\n".join(dict.fromkeys(problems)))
+    return stages
+
+
+def _augmentation(settings: Settings, prepared: Prepared) -> Augmentation | None:
+    """None where nothing is to be changed: then nothing is decoded either."""
+    wanted = settings.train.augmentation
+    if wanted is None or wanted == AugmentationSettings():
+        return None
+    return Augmentation(
+        Side(prepared.src_vocabulary, _sampling(wanted.src)),
+        Side(prepared.tgt_vocabulary, _sampling(wanted.tgt)),
+        Rates(**wanted.model_dump(exclude={"src", "tgt"})),
+        max_tokens=settings.train.max_tokens,
+        seed=settings.seed,
+    )
+
+
+def _sampling(side: SubwordSampling) -> float | None:
+    return side.bpe_dropout or side.unigram_alpha
