@@ -50,6 +50,7 @@ class Matches:
     kinds: npt.NDArray[np.int8]  # for each pair: NONE, EXACT, NORMALISED or OVERLAP; the closest, where several apply
     lines: Numbers  # for each pair: the held-out line it matches so (the first of several), see `HeldOut.locate`; or -1
     found: Numbers  # all held-out lines that any pair matches, ascending; unite those of several batches by np.union1d
+    hits: Numbers  # (3, hits): pair, line and kind of everything found, by pair, the closest first
 
 
 class HeldOut:
@@ -89,6 +90,18 @@ class HeldOut:
         """How many lines of each set are among the `found`."""
         ends = np.searchsorted(found, np.cumsum([0, *self.sizes.values()]))
         return dict(zip(self.sizes, np.diff(ends).tolist(), strict=True))
+
+    def count_pairs(self, matches: Matches) -> dict[str, dict[str, int]]:
+        """For each set, how many pairs match one of its lines exactly, else normalised, else by overlap."""
+        pairs, lines, kinds = matches.hits
+        sets = np.searchsorted(np.cumsum(list(self.sizes.values())), lines, side="right")
+        _, first = np.unique(sets * (int(pairs.max(initial=0)) + 1) + pairs, return_index=True)
+        counts = np.zeros((len(self.sizes), len(KINDS)), np.int64)
+        np.add.at(counts, (sets[first], kinds[first]), 1)
+        return {
+            name: {KINDS[kind]: int(row[kind]) for kind in range(1, len(KINDS)) if row[kind]}
+            for name, row in zip(self.sizes, counts, strict=True)
+        }
 
     def locate(self, line: int) -> tuple[str, int]:
         """The set that a held-out line is from, and its number there, from 1."""
@@ -208,7 +221,9 @@ def _gather(n_pairs: int, hits: Numbers) -> Matches:
     """The closest hit of each pair, of the first line where several are as close."""
     pairs, lines, kinds = hits[:, np.lexsort((hits[1], hits[2], hits[0]))]
     first = np.append(True, np.diff(pairs) > 0)[: len(pairs)]
-    matches = Matches(np.zeros(n_pairs, np.int8), np.full(n_pairs, -1), np.unique(lines))
+    matches = Matches(
+        np.zeros(n_pairs, np.int8), np.full(n_pairs, -1), np.unique(lines), np.stack([pairs, lines, kinds])
+    )
     matches.kinds[pairs[first]] = kinds[first]
     matches.lines[pairs[first]] = lines[first]
     return matches

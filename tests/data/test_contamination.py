@@ -169,3 +169,13 @@ def test_a_line_of_twelve_words_is_found_whichever_word_is_changed() -> None:
     for place in range(len(words)):
         changed = " ".join([*words[:place], "zero", *words[place + 1 :]])
         assert match_one((changed, "x"), (" ".join(words), "y")) == OVERLAP
+
+
+def test_a_pair_counts_once_for_each_set_it_matches_by_the_closest_kind() -> None:
+    line, other = "one two three four five six", "eins zwei drei vier fünf sechs"
+    sets = {"a": ([line, "x"], [other, "y"]), "b": ([line.upper()] * 2, ["z"] * 2), "c": (["nothing"], ["nichts"])}
+    held_out = HeldOut(sets)
+    matches = held_out.match(Texts([line, line, "x"], [other, "something else", "y"]))
+    assert held_out.count_pairs(matches) == {"a": {"exact": 3}, "b": {"normalised": 2}, "c": {}}
+    assert held_out.count(matches.found) == {"a": 2, "b": 2, "c": 0}
+    assert held_out.count_pairs(held_out.match(Texts([], []))) == {"a": {}, "b": {}, "c": {}}
