@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from data.contamination import KINDS, NONE, HeldOut, Matches
 from data.duplicates import duplicate_keys
 from data.language_mix import LanguageMix
 from data.length_agreement import length_agreement
@@ -54,7 +53,10 @@ class TextMaker:
         facts = {
             "read": len(texts),
             **_dropped(texts, job.places, verdicts, rules.reasons),
-            "contamination": _contamination(self.selection.held_out, matches),
+            "contamination": {
+                "found": matches.found.tolist(),
+                "pairs": self.selection.held_out.count_pairs(matches),
+            },
             "languages": self.languages.count(survivors),
             "agreement": length_agreement(texts, job.places),
         }
@@ -117,18 +119,6 @@ def _dropped(texts: Texts, places: npt.NDArray[np.int64], verdicts: Verdicts, re
             src, tgt = texts.src[i][:_LONGEST_EXAMPLE], texts.tgt[i][:_LONGEST_EXAMPLE]
             examples[reasons[number]].append({"place": int(places[i]), "src": src, "tgt": tgt})
     return {"dropped": {reasons[number]: numbers[number] for number in sorted(numbers)}, "examples": examples}
-
-
-def _contamination(held_out: HeldOut, matches: Matches) -> Facts:
-    """The held-out lines that were found; and for each set, how many pairs match it in which way."""
-    places = np.flatnonzero(matches.kinds != NONE)
-    ends = np.cumsum(list(held_out.sizes.values()))
-    sets = np.searchsorted(ends, matches.lines[places], side="right")
-    pairs: dict[str, Counter[str]] = {name: Counter() for name in held_out.sizes}
-    names = list(held_out.sizes)
-    for set_number, kind in zip(sets.tolist(), matches.kinds[places].tolist(), strict=True):
-        pairs[names[set_number]][KINDS[kind]] += 1
-    return {"found": matches.found.tolist(), "pairs": pairs}
 
 
 def _lengths(sentences: Sequence[Sequence[int]]) -> npt.NDArray[np.int32]:

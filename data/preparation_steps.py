@@ -319,6 +319,7 @@ class Steps:
         limits = {
             "too_long": f" (data.max_length {self.rules.max_length} pieces)",
             "length_ratio": f" (data.max_length_ratio {self.rules.max_length_ratio:g})",
+            "contamination": " (also in validation or test sets; data.drop_contamination)",
         }
         why = ", ".join(
             f"{n} {reason.replace('_', ' ')}{limits.get(reason, '')}" for reason, n in dropped.most_common()
