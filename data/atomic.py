@@ -68,6 +68,8 @@ def whole_directory(directory: Path) -> Iterator[Path]:
             _flush(directory.parent)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
+            if old.exists() and not directory.exists():
+                old.rename(directory)  # stopped between the two renames above
             shutil.rmtree(old, ignore_errors=True)
 
 
@@ -79,7 +81,9 @@ def _locked(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise DataError(f"{directory}: another process is writing here now; wait for it or end it") from error
+            raise DataError(
+                f"{directory}: another process is writing here now; wait for it or end it", about_text=False
+            ) from error
         yield
     finally:
         os.close(descriptor)

@@ -16,9 +16,11 @@ import hashlib
 import json
 import os
 import shutil
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ from data.pairs import Texts
 from data.statistics import Statistics
 
 PAIRS_PER_PART = 20_000
+_FORMAT = 1  # of parts; raise it with any change of what they hold or of what filters drop
 
 Facts = dict[str, Any]
 
@@ -68,7 +71,7 @@ class WorkDirectory:
 
     def __init__(self, target: Path, plan: Facts) -> None:
         target = Path(os.path.realpath(target))
-        digest = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()[:16]
+        digest = hashlib.sha256(json.dumps([_made_by(), plan], sort_keys=True).encode()).hexdigest()[:16]
         self.path = target.with_name(f".{target.name}.work-{digest}")
         self._others = f".{target.name}.work-*"
 
@@ -92,9 +95,13 @@ class WorkDirectory:
             os.close(descriptor)
 
     def remove(self) -> None:
-        """Delete the parts, and those of preparations with other settings that were never finished."""
+        """Delete the parts, and those of preparations with other settings that were never finished.
+
+        What another process holds stays.
+        """
         for path in self.path.parent.glob(self._others):
-            shutil.rmtree(path, ignore_errors=True)
+            if path == self.path or _is_free(path):
+                shutil.rmtree(path, ignore_errors=True)
 
     def end_of(self, corpus: int) -> Facts | None:
         """How many pairs and parts a corpus has, if it has been read to its end."""
@@ -103,8 +110,10 @@ class WorkDirectory:
 
     def save_end(self, corpus: int, facts: Facts) -> None:
         """Write what `end_of` reads."""
-        with whole_file(self.path / f"corpus-{corpus}.json") as stream:
-            stream.write(json.dumps(facts).encode())
+        path = self.path / f"corpus-{corpus}.json"
+        own = path.with_name(f"{path.name}.{os.getpid()}")  # shards may come to the end of a corpus at the same time
+        own.write_bytes(json.dumps(facts).encode())
+        own.replace(path)
 
     def text_path(self, corpus: int, part: int) -> Path:
         """Where a `TextPart` belongs."""
@@ -113,6 +122,24 @@ class WorkDirectory:
     def ids_path(self, corpus: int, part: int) -> Path:
         """Where an `IdsPart` belongs."""
         return self.path / f"ids-{corpus}-{part}.npz"
+
+
+def _made_by() -> Facts:
+    """What parts depend on besides corpora and settings: parts of another version are no parts of this preparation."""
+    libraries = {name: version(name) for name in ("sentencepiece", "py3langid", "numpy")}
+    return {"format": _FORMAT, "pairs_per_part": PAIRS_PER_PART, "unicode": unicodedata.unidata_version, **libraries}
+
+
+def _is_free(path: Path) -> bool:
+    """Whether no process holds this work directory."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def save_text_part(path: Path, part: TextPart) -> None:

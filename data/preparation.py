@@ -133,8 +133,9 @@ def _work_directory(directory: Path, plan: Facts, *, shared: bool, wait: bool = 
         with work.locked(shared=shared, wait=wait):
             try:
                 yield work
-            except DataError:
-                work.remove()
+            except DataError as error:
+                if error.about_text and not shared:
+                    work.remove()
                 raise
     except OSError as error:
         raise DataError(
@@ -157,7 +158,12 @@ def _problems_of(corpora: Corpora, options: VocabularyOptions) -> Iterator[str]:
         yield "(paths in a config are relative to its own folder, paths on the command line to the current one)"
     if options.path is not None:
         try:
-            vocabulary, _ = load_given(options.path)
+            vocabulary, tgt_vocabulary = load_given(options.path)
+            if (vocabulary is tgt_vocabulary) != options.joint:
+                holds, joint = (
+                    ("one vocabulary", "true") if vocabulary is tgt_vocabulary else ("two vocabularies", "false")
+                )
+                yield f"{options.path} holds {holds}: set vocabulary.joint to {joint}"
             yield from (
                 f"{options.path}: has no piece for the tag {tag}; learn a vocabulary for this corpus, or leave the tag"
                 for tag in corpora.tags

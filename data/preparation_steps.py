@@ -18,6 +18,7 @@ from data.contamination import HeldOut
 from data.corpora import Source, read_pairs, size_of
 from data.duplicates import KeyFile, mark_repeats
 from data.errors import DataError
+from data.filters.language import unknown_to_py3langid
 from data.language_mix import LanguageMix
 from data.length_agreement import describe_agreement
 from data.pairs import NO_META, Pair, Texts
@@ -94,6 +95,9 @@ class Steps:
     def make_text(self, shard: Shard = EVERYTHING) -> None:
         """Read all corpora, and filter the parts of this shard that are missing."""
         languages = LanguageMix(self.corpora.src_lang, self.corpora.tgt_lang)
+        if any(name == "language" for name, _ in self.rules.filters):
+            for code in unknown_to_py3langid(self.corpora.src_lang, self.corpora.tgt_lang):
+                print(f"the filter language does not know {code}, and lets that side pass", file=sys.stderr)
         selection = TextSelection(
             self.rules, self.corpora.src_lang, self.corpora.tgt_lang, self.held_out, self._word_translation()
         )

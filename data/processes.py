@@ -44,7 +44,8 @@ def run_jobs(function: Callable[[Job], object], jobs: Iterable[Job], workers: in
         yield from _run_ahead(executor, everything, 2 * workers)
     except BrokenProcessPool as error:
         raise DataError(
-            f"one of the {workers} worker processes was killed, as systems do when memory runs out: use fewer --workers"
+            f"one of the {workers} worker processes was killed, as happens when memory runs out: use fewer --workers",
+            about_text=False,
         ) from error
     finally:
         executor.shutdown(wait=True, cancel_futures=True)

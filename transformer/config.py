@@ -78,8 +78,8 @@ class VocabularySettings(Section):
 class ModelSettings(Section):
     """The network (§3). The defaults are the paper's base model."""
 
-    n_encoder_layers: Count = Field(6, description="N of the encoder, §3.1.")
-    n_decoder_layers: Count = Field(6, description="N of the decoder, §3.1.")
+    n_encoder_layers: Whole = Field(6, ge=1, le=1000, description="N of the encoder, §3.1.")
+    n_decoder_layers: Whole = Field(6, ge=1, le=1000, description="N of the decoder, §3.1.")
     d_model: Count = Field(512, description="Width of embeddings and of every sub-layer's output.")
     d_ff: Count = Field(2048, description="Inner width of the feed-forward sub-layer, §3.3.")
     n_heads: Count = Field(8, description="Attention heads h, §3.2.2.")

@@ -137,7 +137,8 @@ def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     except DataError as error:
         assert str(error).startswith("name")
     else:
-        assert len(found) == content.lower().count(b"<seg>") + content.lower().count(b"<seg ")
+        n_tags, n_perhaps = content.lower().count(b"<seg>"), content.lower().count(b"<seg ")  # `<seg ` may be text
+        assert n_tags <= len(found) <= n_tags + n_perhaps
 
 
 @pytest.mark.parametrize(
