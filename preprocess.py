@@ -51,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     shard = args.shard or launched
     if shard:
         is_first = launched is not None and launched.number == 0
-        parts = prepare_shard(directory, corpora, rules, vocabulary, shard, args.workers, wait=is_first)
+        is_launched = launched is not None
+        parts = prepare_shard(directory, corpora, rules, vocabulary, shard, args.workers, launched=is_launched)
         if not is_first:
             report_shard(parts, args)
             return 0
@@ -75,6 +76,8 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     args = parser.parse_args(argv)
     if args.workers is not None and args.workers < 1:
         parser.error(f"--workers {args.workers}: at least 1")
+    if args.check and args.shard:
+        parser.error("--check looks at whole corpora: leave out --shard")
     return args
 
 
@@ -88,8 +91,8 @@ def shard_of(text: str) -> Shard:
 
 def shard_of_torchrun() -> Shard | None:
     """The share of one of several processes that torchrun has started; the first of them finishes the work."""
-    count = int(os.environ.get("WORLD_SIZE", "1"))
-    return Shard(int(os.environ["RANK"]), count) if count > 1 else None
+    rank, count = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+    return Shard(int(rank), int(count)) if rank.isdecimal() and count.isdecimal() and int(count) > 1 else None
 
 
 def corpora_of(settings: DataSettings) -> Corpora:

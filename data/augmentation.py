@@ -12,15 +12,12 @@ tags .005.
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
-import sentencepiece
 
 from data.batches import Integers
 from data.prepared import IdSequences, ParallelIds
@@ -37,7 +34,6 @@ _LONG_WORD = re.compile(r"[^\W\d_]{4,}")
 _TAGS = [(f"<{name}>", f"</{name}>") for name in ("b", "i", "u", "em", "strong", "span")]
 _TAGS += [('<a href="#">', "</a>"), ('<g id="1">', "</g>")]
 
-_SAMPLING = threading.Lock()  # sentencepiece has one seed for the whole process
 
 Ids = list[int]
 
@@ -152,28 +148,11 @@ class _Coder:
         """New ids: of every text if cuts are drawn, else of those that are not what they were before."""
         seed = int(random.integers(2**32))
         if self.sampling is not None:
-            new = dict(zip(texts, sample(self.vocabulary, list(texts.values()), self.sampling, seed), strict=True))
+            new = dict(zip(texts, self.vocabulary.sample(list(texts.values()), self.sampling, seed), strict=True))
         else:
             which = [i for i, text in texts.items() if text != before[i]]
             new = dict(zip(which, self.vocabulary.encode([texts[i] for i in which]), strict=True))
         return {i: self.split(sentences[i])[0] + ids for i, ids in new.items()}
-
-
-def sample(vocabulary: Vocabulary, texts: Sequence[str], amount: float, seed: int) -> list[Ids]:
-    """Random cuts: bpe leaves `amount` of the merges out; unigram draws with P^amount. The same for the same seed.
-
-    sentencepiece draws from a generator of each thread, seeded when that thread first draws: hence a fresh thread.
-    """
-
-    def draw() -> list[Ids]:
-        sentencepiece.set_random_generator_seed(seed)
-        ids: list[Ids] = vocabulary._processor.encode(
-            list(texts), out_type=int, enable_sampling=True, alpha=amount, nbest_size=-1, num_threads=1
-        )
-        return ids
-
-    with _SAMPLING, ThreadPoolExecutor(max_workers=1) as fresh:
-        return fresh.submit(draw).result()
 
 
 def edit(src: str, tgt: str, changes: Sequence[str], random: np.random.Generator) -> tuple[str, str]:

@@ -91,9 +91,9 @@ class HeldOut:
         ends = np.searchsorted(found, np.cumsum([0, *self.sizes.values()]))
         return dict(zip(self.sizes, np.diff(ends).tolist(), strict=True))
 
-    def count_pairs(self, matches: Matches) -> dict[str, dict[str, int]]:
-        """For each set, how many pairs match one of its lines exactly, else normalised, else by overlap."""
-        pairs, lines, kinds = matches.hits
+    def count_pairs(self, matches: Matches, among: npt.NDArray[np.bool_]) -> dict[str, dict[str, int]]:
+        """For each set, how many pairs `among` all match a line of it exactly, else normalised, else by overlap."""
+        pairs, lines, kinds = matches.hits[:, among[matches.hits[0]]]
         sets = np.searchsorted(np.cumsum(list(self.sizes.values())), lines, side="right")
         _, first = np.unique(sets * (int(pairs.max(initial=0)) + 1) + pairs, return_index=True)
         counts = np.zeros((len(self.sizes), len(KINDS)), np.int64)

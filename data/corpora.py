@@ -130,6 +130,11 @@ def find_problems(source: Source) -> list[str]:
     return []
 
 
+def is_pipe(source: Source) -> bool:
+    """Whether a source can be read only once."""
+    return not isinstance(source, HubSource | TestSetSource) and any(path.is_fifo() for path in _files(source))
+
+
 def fingerprint(source: Source) -> dict[str, Any]:
     """What identifies the content of a source without reading it: names, and for files also size and time of change.
 

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +81,18 @@ def _places_in_range(
             wanted &= (block >> shift) == number
         found.append(np.flatnonzero(wanted) + start)
     return found
+
+
+def disk_array(path: Path, length: int, dtype: npt.DTypeLike, value: int) -> npt.NDArray[Any]:
+    """An array in a file, all `value`: memory that the system may take back.
+
+    The file is written first: a hole in it, on a disk that is full, would end the process when it is filled.
+    """
+    kind = np.dtype(dtype)
+    with path.open("wb") as stream:
+        for start in range(0, length, _KEYS_AT_A_TIME):
+            stream.write(np.full(min(_KEYS_AT_A_TIME, length - start), value, kind).tobytes())
+    return np.memmap(path, kind, "r+", shape=(length,)) if length else np.zeros(0, kind)  # nothing cannot be mapped
 
 
 class KeyFile:

@@ -17,7 +17,7 @@ from data.language_mix import LanguageMix
 from data.length_agreement import length_agreement
 from data.pairs import Texts
 from data.parts import Facts, IdsPart, TextPart, load_text_part, save_ids_part, save_text_part
-from data.selection import KEPT, Rules, TextSelection, judge_lengths
+from data.selection import CONTAMINATION, KEPT, Rules, TextSelection, judge_lengths
 from data.statistics import Statistics
 from data.vocabulary import Vocabulary
 
@@ -48,6 +48,8 @@ class TextMaker:
         texts, rules = job.texts, self.selection.rules
         verdicts, matches = self.selection.judge(texts)
         kept = verdicts == KEPT
+        # What nothing but contamination drops: of other pairs it does not matter.
+        judged_so = kept | (verdicts == rules.reasons.index(CONTAMINATION) if rules.drop_contamination else kept)
         survivors = Texts(list(compress(texts.src, kept)), list(compress(texts.tgt, kept)))
         keys = [duplicate_keys(survivors, rule) for rule in rules.duplicates]
         facts = {
@@ -55,7 +57,7 @@ class TextMaker:
             **_dropped(texts, job.places, verdicts, rules.reasons),
             "contamination": {
                 "found": matches.found.tolist(),
-                "pairs": self.selection.held_out.count_pairs(matches),
+                "pairs": self.selection.held_out.count_pairs(matches, judged_so),
             },
             "languages": self.languages.count(survivors),
             "agreement": length_agreement(texts, job.places),

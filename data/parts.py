@@ -95,12 +95,13 @@ class WorkDirectory:
             os.close(descriptor)
 
     def remove(self) -> None:
-        """Delete the parts, and those of preparations with other settings that were never finished.
+        """Delete the parts; only for who holds the directory."""
+        shutil.rmtree(self.path, ignore_errors=True)
 
-        What another process holds stays.
-        """
+    def remove_leftovers(self) -> None:
+        """Delete what preparations of the same name have left that were ended, if no process holds it."""
         for path in self.path.parent.glob(self._others):
-            if path == self.path or _is_free(path):
+            if _is_free(path):
                 shutil.rmtree(path, ignore_errors=True)
 
     def end_of(self, corpus: int) -> Facts | None:
@@ -111,7 +112,7 @@ class WorkDirectory:
     def save_end(self, corpus: int, facts: Facts) -> None:
         """Write what `end_of` reads."""
         path = self.path / f"corpus-{corpus}.json"
-        own = path.with_name(f"{path.name}.{os.getpid()}")  # shards may come to the end of a corpus at the same time
+        own = path.with_name(f"{path.name}.{own_name()}")  # shards may come to the end of a corpus at the same time
         own.write_bytes(json.dumps(facts).encode())
         own.replace(path)
 
@@ -122,6 +123,11 @@ class WorkDirectory:
     def ids_path(self, corpus: int, part: int) -> Path:
         """Where an `IdsPart` belongs."""
         return self.path / f"ids-{corpus}-{part}.npz"
+
+
+def own_name() -> str:
+    """What no other process calls itself, on this machine or another."""
+    return f"{os.uname().nodename}-{os.getpid()}"
 
 
 def _made_by() -> Facts:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from data.atomic import whole_directory
-from data.corpora import find_problems
+from data.corpora import find_problems, is_pipe
 from data.errors import DataError
 from data.parts import Facts, WorkDirectory
 from data.preparation_options import Corpora, Shard, TrainingCorpus, VocabularyOptions
@@ -65,6 +65,7 @@ def prepare(
     """
     plan = _plan(directory, corpora, rules, options)
     if manifest := _find_unchanged(directory, plan):
+        WorkDirectory(directory, plan).remove_leftovers()
         return Preparation(directory, manifest, unchanged=True)
     with _work_directory(directory, plan, shared=False, wait=wait) as work:
         steps = Steps(work, corpora, rules, options, workers or os.cpu_count() or 1)
@@ -73,6 +74,7 @@ def prepare(
             save_page(unfinished, manifest)
             save_manifest(unfinished, manifest)
         work.remove()
+    work.remove_leftovers()
     return Preparation(directory, read_manifest(directory), unchanged=False)
 
 
@@ -84,28 +86,31 @@ def prepare_shard(
     shard: Shard,
     workers: int | None = None,
     *,
-    wait: bool = False,
+    launched: bool = False,
 ) -> Path | None:
     """Filter this shard's parts of the text, for `prepare` to find; returns the folder of the parts.
 
-    None: `directory` has been made already. With `wait`, return when the parts of all shards are there.
+    None: `directory` has been made already. `launched` says that all shards run at the same time: the first returns
+    when the parts of all are there, and one that starts late waits until the first has finished the work.
 
     Raises DataError as `prepare` does.
     """
     plan = _plan(directory, corpora, rules, options)
     if _find_unchanged(directory, plan):
         return None
-    with _work_directory(directory, plan, shared=True) as work:
+    with _work_directory(directory, plan, shared=True, wait=launched) as work:
+        if _find_unchanged(directory, plan):
+            return None
         steps = Steps(work, corpora, rules, options, workers or os.cpu_count() or 1)
         steps.make_text(shard)
-        if wait:
+        if launched and shard.number == 0:
             steps.wait_for_text()
         return work.path
 
 
 def _plan(directory: Path, corpora: Corpora, rules: Rules, options: VocabularyOptions) -> Facts:
     """Everything that the result depends on."""
-    if problems := [*_problems_of(corpora, options), *_problems_at(directory)]:
+    if problems := [*_problems_of(corpora, rules, options), *_problems_at(directory)]:
         raise DataError("\n".join(dict.fromkeys(problems)))
     vocabulary = {**asdict(options), "path": None if options.path is None else str(options.path)}
     given = {} if options.path is None else {"given": vocabulary_hashes(load_given(options.path))}
@@ -144,7 +149,7 @@ def _work_directory(directory: Path, plan: Facts, *, shared: bool, wait: bool = 
         ) from error
 
 
-def _problems_of(corpora: Corpora, options: VocabularyOptions) -> Iterator[str]:
+def _problems_of(corpora: Corpora, rules: Rules, options: VocabularyOptions) -> Iterator[str]:
     for name, sources in (("train", corpora.train), ("valid", corpora.valid)):
         if not sources:
             yield f"data.{name} lists no corpora: give some, such as 'data.{name}=[{{src: a.en, tgt: a.de}}]'"
@@ -156,6 +161,8 @@ def _problems_of(corpora: Corpora, options: VocabularyOptions) -> Iterator[str]:
     yield from unreadable
     if any("cannot be read" in problem for problem in unreadable):
         yield "(paths in a config are relative to its own folder, paths on the command line to the current one)"
+    if rules.word_translation is not None and any(is_pipe(corpus.source) for corpus in corpora.train):
+        yield "the filter word_translation reads text twice, which a pipe does not allow: give files"
     if options.path is not None:
         try:
             vocabulary, tgt_vocabulary = load_given(options.path)

@@ -5,25 +5,25 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import compress, islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tqdm import tqdm
 
 from data.contamination import HeldOut
 from data.corpora import Source, read_pairs, size_of
-from data.duplicates import KeyFile, mark_repeats
+from data.duplicates import KeyFile, disk_array, mark_repeats
 from data.errors import DataError
 from data.filters.language import unknown_to_py3langid
+from data.kept_text import EvenLines, KeptText, Verdicts
 from data.language_mix import LanguageMix
 from data.length_agreement import describe_agreement
 from data.pairs import NO_META, Pair, Texts
-from data.part_making import EXAMPLES, IdsJob, IdsMaker, TextJob, TextMaker
-from data.parts import PAIRS_PER_PART, Facts, WorkDirectory, load_facts, load_ids_part, load_keys, load_text_part
+from data.part_facts import add_contamination, add_facts
+from data.part_making import IdsJob, IdsMaker, TextJob, TextMaker
+from data.parts import PAIRS_PER_PART, Facts, WorkDirectory, load_facts, load_ids_part, load_keys, own_name
 from data.preparation_options import Corpora, Shard, TrainingCorpus, VocabularyOptions
 from data.prepared import IdWriter, ParallelText, load_vocabularies, save_text, save_vocabularies
 from data.processes import run_jobs
@@ -33,7 +33,6 @@ from data.vocabulary import Vocabulary
 from data.word_translation import WordTranslation
 
 Vocabularies = tuple[Vocabulary, Vocabulary]  # the same object twice when joint
-Verdicts = npt.NDArray[np.int8]
 
 EVERYTHING = Shard(0, 1)
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -104,7 +103,9 @@ class Steps:
         for _ in run_jobs(TextMaker(selection, languages), self._text_jobs(shard), self.workers):
             pass
         if shard.count == 1:
-            self._refuse_nothing([self._text_facts(corpus) for corpus in range(len(self.corpora.train))])
+            facts = [self._facts(number, self.work.text_path) for number in self._corpora()]
+            self._refuse_change(facts)
+            self._refuse_nothing(facts)
 
     def _text_jobs(self, shard: Shard) -> Iterator[TextJob]:
         for number, corpus in enumerate(self.corpora.train):
@@ -123,7 +124,7 @@ class Steps:
 
     def wait_for_text(self) -> None:
         """Wait until all parts of all corpora are there, made by others."""
-        corpora = range(len(self.corpora.train))
+        corpora = self._corpora()
         while not all(self.work.end_of(number) for number in corpora):
             time.sleep(_SECONDS_BETWEEN_LOOKS)
         missing = [path for part in self._parts() if not (path := self.work.text_path(*part)).exists()]
@@ -152,34 +153,42 @@ class Steps:
                 _PAIRS_FOR_WORDS // len(self.corpora.train),
             )
         )
-        model = WordTranslation.learn(pairs, max_pairs=_PAIRS_FOR_WORDS)
-        model.save(path)
-        return model
+        print("learning which words translate each other …", file=sys.stderr)
+        own = path.with_name(f"word_translation.{own_name()}.npz")  # shards may learn at the same time
+        WordTranslation.learn(pairs, max_pairs=_PAIRS_FOR_WORDS).save(own)
+        own.replace(path)
+        return WordTranslation.load(path)
 
     def _parts(self) -> list[tuple[int, int]]:
         """(corpus, part) of all parts, in order."""
-        ends = [self.work.end_of(number) for number in range(len(self.corpora.train))]
+        ends = [self.work.end_of(number) for number in self._corpora()]
         return [(number, part) for number, end in enumerate(ends) if end for part in range(end["parts"])]
 
-    def _text_facts(self, corpus: int) -> Facts:
-        """What the text parts of a corpus say, together."""
-        return _add_facts([load_facts(self.work.text_path(*part)) for part in self._parts() if part[0] == corpus])
+    def _corpora(self) -> range:
+        return range(len(self.corpora.train))
+
+    def _facts(self, corpus: int, *kinds: Callable[[int, int], Path]) -> Facts:
+        """What the parts of a corpus say, together."""
+        parts = [part for part in self._parts() if part[0] == corpus]
+        return add_facts(load_facts(path_of(*part)) for path_of in kinds for part in parts)
 
     # --- repetitions ---
 
     def find_repeats(self) -> list[Verdicts]:
         """For each part KEPT, or the reason of the rule under which a pair repeats one before it; on disk."""
         sizes = [load_keys(self.work.text_path(*part)).shape[1] for part in self._parts()]
-        verdicts = _disk_array(self.work.path / "repeats", sum(sizes), np.dtype(np.int8))
-        verdicts[:] = KEPT
-        marked = _disk_array(self.work.path / "marked", sum(sizes), np.dtype(np.bool_))
+        ends = np.cumsum(sizes)[:-1]
+        verdicts = disk_array(self.work.path / "repeats", sum(sizes), np.int8, KEPT)
+        marked = disk_array(self.work.path / "marked", sum(sizes), np.bool_, False)
         for rule_number, rule in enumerate(self.rules.duplicates):
             keys = KeyFile(self.work.path / "keys")
             for part in self._parts():
                 keys.append(load_keys(self.work.text_path(*part))[rule_number])
             mark_repeats(keys.read(), marked)
-            verdicts[marked & (verdicts == KEPT)] = self.rules.reasons.index(rule.reason)
-        return np.split(verdicts, np.cumsum(sizes)[:-1])
+            reason = self.rules.reasons.index(rule.reason)
+            for of_part, marked_of_part in zip(np.split(verdicts, ends), np.split(marked, ends), strict=True):
+                of_part[marked_of_part & (of_part == KEPT)] = reason
+        return np.split(verdicts, ends)
 
     # --- vocabulary ---
 
@@ -188,7 +197,7 @@ class Steps:
         if self.options.path is not None:
             return load_given(self.options.path)
         paths = [self.work.text_path(*part) for part in self._parts()]
-        lines = _KeptLines(paths, repeats, self.options.sample_lines)
+        lines = KeptText(paths, repeats, self.options.sample_lines)
         if self.options.joint:
             joint = self._learn("joint", lines.of("src", "tgt"))
             return joint, joint
@@ -221,13 +230,14 @@ class Steps:
         """Encode the parts that are missing."""
         maker = IdsMaker(self.rules, *vocabularies)
         tag_ids = [self._tag_ids(corpus, vocabularies[0]) for corpus in self.corpora.train]
-        parts = self._parts()
-        jobs = [
+        parts = list(zip(self._parts(), repeats, strict=True))
+        missing = [(part, verdicts) for part, verdicts in parts if not self.work.ids_path(*part).exists()]
+        jobs = (
             IdsJob(self.work.ids_path(*part), self.work.text_path(*part), np.array(verdicts), tag_ids[part[0]])
-            for part, verdicts in zip(parts, repeats, strict=True)
-            if not self.work.ids_path(*part).exists()
-        ]
-        with tqdm(total=len(parts), initial=len(parts) - len(jobs), unit="parts", desc="encoding", disable=None) as bar:
+            for part, verdicts in missing
+        )
+        n_made = len(parts) - len(missing)
+        with tqdm(total=len(parts), initial=n_made, unit="parts", desc="encoding", disable=None) as bar:
             for _ in run_jobs(maker, jobs, self.workers):
                 bar.update()
 
@@ -252,7 +262,6 @@ class Steps:
     def assemble(self, directory: Path, vocabularies: Vocabularies) -> Facts:
         """Join the parts, and what they say."""
         src_vocabulary, tgt_vocabulary = vocabularies
-        ids_facts: list[list[Facts]] = [[] for _ in self.corpora.train]
         statistics = [Statistics() for _ in self.corpora.train]
         with (
             IdWriter(directory, "train.src", len(src_vocabulary)) as src_writer,
@@ -262,15 +271,12 @@ class Steps:
                 part = load_ids_part(self.work.ids_path(corpus, number))
                 src_writer.append_flat(part.src_ids, part.src_lengths)
                 tgt_writer.append_flat(part.tgt_ids, part.tgt_lengths)
-                ids_facts[corpus].append(part.facts)
                 statistics[corpus] += part.statistics
-        by_corpus = [
-            _add_facts([self._text_facts(number), _add_facts(facts)]) for number, facts in enumerate(ids_facts)
-        ]
-        self._refuse_nothing(by_corpus)
+        facts = [self._facts(number, self.work.text_path, self.work.ids_path) for number in self._corpora()]
+        self._refuse_nothing(facts)
         return {
             "tokens": {"src": src_writer.n_tokens, "tgt": tgt_writer.n_tokens},
-            **self._describe(by_corpus),
+            **self._describe(facts),
             "statistics": {
                 corpus.name: counted.to_json() for corpus, counted in zip(self.corpora.train, statistics, strict=True)
             },
@@ -292,15 +298,14 @@ class Steps:
                     "dropped": dropped,
                 }
             )
-        contamination = _add_contamination([facts["contamination"] for facts in by_corpus])
+        contamination = add_contamination([facts["contamination"] for facts in by_corpus])
         return {
             "counts": counts,
             "contamination": self._contamination(contamination),
             "examples": {name: facts["examples"] for name, facts in zip(names, by_corpus, strict=True)},
             "languages": {name: facts["languages"] for name, facts in zip(names, by_corpus, strict=True)},
             "drift": {
-                name: describe_agreement(facts.get("agreement", []))
-                for name, facts in zip(names, by_corpus, strict=True)
+                name: describe_agreement(facts["agreement"]) for name, facts in zip(names, by_corpus, strict=True)
             },
         }
 
@@ -313,6 +318,13 @@ class Steps:
             dropped = sum(pairs.values()) if self.rules.drop_contamination else 0
             sets[name] = {"lines": found[name], **pairs, "pairs_dropped": dropped}
         return sets
+
+    def _refuse_change(self, by_corpus: Sequence[Facts]) -> None:
+        """Raises DataError when parts of a corpus are not of the text that was read last."""
+        for number, (corpus, facts) in enumerate(zip(self.corpora.train, by_corpus, strict=True)):
+            end = self.work.end_of(number)
+            if end is None or facts["read"] != end["read"]:
+                raise DataError(f"{corpus.source}: changed while it was being prepared; run this again")
 
     def _refuse_nothing(self, by_corpus: Sequence[Facts]) -> None:
         """Raises DataError when no pair is left, with the reasons."""
@@ -331,47 +343,6 @@ class Steps:
         raise DataError(
             f"0 of {n_read} pairs are left to train on: {why}. Change these filters and limits, or give other text"
         )
-
-
-class _KeptLines:
-    """The text that is left after all filters but those of length in pieces."""
-
-    def __init__(self, paths: Sequence[Path], repeats: Sequence[Verdicts], n_wanted: int) -> None:
-        self._paths, self._repeats, self._n_wanted = paths, repeats, n_wanted
-        self._n_pairs = sum(int((verdicts == KEPT).sum()) for verdicts in repeats)
-
-    def of(self, *sides: str) -> EvenLines:
-        """Evenly spread lines of these sides, one side after the other."""
-        return EvenLines([_KeptSide(self._paths, self._repeats, side) for side in sides], self._n_pairs, self._n_wanted)
-
-
-class _KeptSide:
-    """One side of the text; read anew by each iteration."""
-
-    def __init__(self, paths: Sequence[Path], repeats: Sequence[Verdicts], side: str) -> None:
-        self._paths, self._repeats, self._side = paths, repeats, side
-
-    def __iter__(self) -> Iterator[str]:
-        for path, verdicts in zip(self._paths, self._repeats, strict=True):
-            part = load_text_part(path)
-            yield from compress(part.src if self._side == "src" else part.tgt, verdicts == KEPT)
-
-
-class EvenLines:
-    """At most `n_wanted` of the `n_lines` lines of each side, evenly spread; read anew by each iteration."""
-
-    def __init__(self, sides: Sequence[Iterable[str]], n_lines: int, n_wanted: int) -> None:
-        self.sides, self.n_lines, self.n_wanted = sides, n_lines, min(n_wanted, n_lines)
-
-    def __len__(self) -> int:
-        return self.n_wanted * len(self.sides)
-
-    def __iter__(self) -> Iterator[str]:
-        for side in self.sides:
-            for i, line in enumerate(side):
-                # i · wanted / lines passes a whole number exactly `wanted` times.
-                if i * self.n_wanted // self.n_lines != (i + 1) * self.n_wanted // self.n_lines:
-                    yield line
 
 
 def _read(source: Source, what: str) -> Iterator[Pair]:
@@ -397,35 +368,3 @@ def _text_job(path: Path, pairs: Sequence[Pair]) -> TextJob:
     if any(meta is not NO_META for meta in metas):
         meta = [dict(meta) for meta in metas]
     return TextJob(path, Texts(list(src), list(tgt), meta), np.array(places, np.int64))
-
-
-def _disk_array(path: Path, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """An array of zeros in a file: memory that the system may take back."""
-    if not length:  # nothing cannot be mapped
-        return np.zeros(0, dtype)
-    return np.memmap(path, dtype, "w+", shape=(length,))
-
-
-def _add_facts(parts: Sequence[Facts]) -> Facts:
-    """What several parts say, together: numbers are added, of examples the first are kept."""
-    dropped: Counter[str] = Counter()
-    examples: dict[str, list[Any]] = {}
-    for part in parts:
-        dropped.update(part["dropped"])
-        for reason, found in part["examples"].items():
-            examples[reason] = [*examples.get(reason, []), *found][:EXAMPLES]
-    total: Facts = {"dropped": dict(dropped), "examples": examples, "read": sum(part.get("read", 0) for part in parts)}
-    total["agreement"] = [window for part in parts for window in part.get("agreement", [])]
-    if languages := [part["languages"] for part in parts if "languages" in part]:
-        total["languages"] = LanguageMix.add(languages)
-    if contamination := [part["contamination"] for part in parts if "contamination" in part]:
-        total["contamination"] = _add_contamination(contamination)
-    return total
-
-
-def _add_contamination(parts: Sequence[Facts]) -> Facts:
-    pairs: dict[str, Counter[str]] = {}
-    for part in parts:
-        for name, kinds in part["pairs"].items():
-            pairs.setdefault(name, Counter()).update(kinds)
-    return {"found": sorted({line for part in parts for line in part["found"]}), "pairs": pairs}

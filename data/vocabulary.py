@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import threading
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -25,6 +27,9 @@ _LONGEST_TRAINING_LINE = 1000  # characters
 _SMALLEST_SIZE = (
     EOS_ID + 2
 )  # the special pieces and one more: always too small, so that sentencepiece names the minimum
+
+
+_SAMPLING = threading.Lock()  # sentencepiece has one seed for the whole process
 
 
 class Vocabulary:
@@ -110,6 +115,24 @@ class Vocabulary:
         """Ids of each sentence, without special ones; a blank sentence gives none."""
         ids: list[list[int]] = self._processor.encode(list(sentences), out_type=int, num_threads=threads)
         return ids
+
+    def sample(self, sentences: Sequence[str], amount: float, seed: int) -> list[list[int]]:
+        """As `encode`, but cut at random; the same for the same seed.
+
+        bpe leaves out each merge with probability `amount` (BPE-dropout, Provilkov et al. 2020); unigram draws cuts
+        with P^amount (Kudo 2018).
+        """
+
+        def draw() -> list[list[int]]:
+            sentencepiece.set_random_generator_seed(seed)
+            ids: list[list[int]] = self._processor.encode(
+                list(sentences), out_type=int, enable_sampling=True, alpha=amount, nbest_size=-1, num_threads=1
+            )
+            return ids
+
+        # sentencepiece draws from a generator of each thread, seeded when that thread first draws: hence a fresh one.
+        with _SAMPLING, ThreadPoolExecutor(max_workers=1) as fresh:
+            return fresh.submit(draw).result()
 
     def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
         """The text of each list of ids; pad, bos and eos are left out, unk is ` ⁇ `, broken bytes are U+FFFD.

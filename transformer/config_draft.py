@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from transformer.config import Settings
 from transformer.config_corpora import CORPUS_KINDS
 from transformer.config_filters import FILTERS
-from transformer.config_schema import meant, resolve, rule, schema_at
+from transformer.config_schema import SCHEMA, meant, resolve, rule, schema_at
 from transformer.errors import ConfigError
 from transformer.yaml12 import Key, YamlError, read_yaml
 
@@ -134,10 +134,18 @@ def _sentence(path: Key, finding: ErrorDetails) -> str:
         return f"{dotted(path[:-1])} has no {path[-1]}; it must be {rule(schema_at(path[:-1]) or {})}"
     if path[-1:] == ("[key]",):  # the name of a test set
         return f"{dotted(path[:-2])}: the name {_shown(path[-2])} must be {rule(schema_at(('name',)) or {})}"
-    schema = schema_at(path) or {}
+    schema = _schema_in_filter(finding["loc"]) or schema_at(path) or {}
     value = finding["input"]
     remedy = _remedy(value, schema)
     return f"{dotted(path) or 'the file'} is {_shown(value)}, but must be {rule(schema)}" + (remedy and f"; {remedy}")
+
+
+def _schema_in_filter(loc: tuple[int | str, ...]) -> dict[str, Any] | None:
+    """The schema of a setting of a filter: others may have a setting of the same name with other bounds."""
+    if loc[:2] != ("data", "filters") or len(loc) < 5:
+        return None
+    found: dict[str, Any] | None = SCHEMA["$defs"][FILTERS[str(loc[3])].__name__]["properties"].get(loc[4])
+    return found
 
 
 def _remedy(value: Any, schema: dict[str, Any]) -> str:

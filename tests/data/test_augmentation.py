@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.augmentation import Augmentation, Rates, Side, edit, sample
+from data.augmentation import Augmentation, Rates, Side, edit
 from data.lines import read_lines
 from data.prepared import IdSequences, ParallelIds
 from data.vocabulary import UNK_ID, Vocabulary
@@ -92,7 +92,7 @@ def test_everything_follows_from_seed_and_place(vocabulary: Vocabulary) -> None:
     assert len(set(map(str, results.values()))) == len(places)
     for seed, part, update in sorted(places, reverse=True):
         np.random.seed(update)  # no other source of chance has a part in it
-        sample(vocabulary, SRC[:3], 0.5, update)
+        vocabulary.sample(SRC[:3], 0.5, update)
         again = apply(vocabulary, corpus, seed=seed, place=(part, update), **ALL)
         assert again == results[seed, part, update]
 
@@ -101,7 +101,7 @@ def test_everything_follows_from_seed_and_place(vocabulary: Vocabulary) -> None:
 def test_sampled_cuts_spell_the_same_text_and_follow_from_the_seed(kind: str, amount: float) -> None:
     """Also in several threads at once, though sentencepiece has one seed for the process."""
     vocabulary = Vocabulary.learn([*SRC, *TGT], size=330, type=kind)  # type: ignore[arg-type]
-    one, other = sample(vocabulary, SRC, amount, 5), sample(vocabulary, SRC, amount, 6)
+    one, other = vocabulary.sample(SRC, amount, 5), vocabulary.sample(SRC, amount, 6)
     plain = vocabulary.encode(SRC)
     assert vocabulary.decode(one) == vocabulary.decode(other) == vocabulary.decode(plain)
     assert one != other
@@ -109,7 +109,7 @@ def test_sampled_cuts_spell_the_same_text_and_follow_from_the_seed(kind: str, am
     assert sum(map(len, one)) > sum(map(len, plain))
     found: dict[int, list[list[int]]] = {}
     threads = [
-        threading.Thread(target=lambda seed=seed: found.setdefault(seed, sample(vocabulary, SRC, amount, seed)))
+        threading.Thread(target=lambda seed=seed: found.setdefault(seed, vocabulary.sample(SRC, amount, seed)))
         for seed in (5, 6)
     ]
     for thread in threads:

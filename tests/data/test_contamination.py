@@ -176,6 +176,8 @@ def test_a_pair_counts_once_for_each_set_it_matches_by_the_closest_kind() -> Non
     sets = {"a": ([line, "x"], [other, "y"]), "b": ([line.upper()] * 2, ["z"] * 2), "c": (["nothing"], ["nichts"])}
     held_out = HeldOut(sets)
     matches = held_out.match(Texts([line, line, "x"], [other, "something else", "y"]))
-    assert held_out.count_pairs(matches) == {"a": {"exact": 3}, "b": {"normalised": 2}, "c": {}}
+    everything = np.ones(3, np.bool_)
+    assert held_out.count_pairs(matches, everything) == {"a": {"exact": 3}, "b": {"normalised": 2}, "c": {}}
+    assert held_out.count_pairs(matches, np.array([True, False, False]))["a"] == {"exact": 1}
     assert held_out.count(matches.found) == {"a": 2, "b": 2, "c": 0}
-    assert held_out.count_pairs(held_out.match(Texts([], []))) == {"a": {}, "b": {}, "c": {}}
+    assert held_out.count_pairs(held_out.match(Texts([], [])), everything[:0]) == {"a": {}, "b": {}, "c": {}}

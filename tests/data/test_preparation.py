@@ -14,8 +14,8 @@ import pytest
 import data.preparation_steps
 from data.corpora import FileSource, HubSource, Source
 from data.errors import DataError
+from data.kept_text import EvenLines
 from data.preparation import Corpora, Preparation, Rules, TrainingCorpus, VocabularyOptions, prepare
-from data.preparation_steps import EvenLines
 from data.prepared import MANIFEST, Prepared, load_prepared
 
 FILLER = [(f"the cat number {i} sat on the mat", f"die katze nummer {i} sass auf der matte") for i in range(200)]
