@@ -94,3 +94,22 @@ def test_two_processes_do_not_write_the_same_directory(tmp_path: Path) -> None:
             pass
         assert (directory / "mine").exists()
     assert [file.name for file in (tmp_path / "data").iterdir()] == ["mine"]
+
+
+def test_an_interruption_between_the_two_renames_brings_the_old_directory_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with whole_directory(tmp_path / "d") as directory:
+        (directory / "file").write_text("old")
+    rename = Path.rename
+
+    def interrupted(self: Path, target: Path) -> Path:
+        if self.suffix == ".partial":
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt), whole_directory(tmp_path / "d") as directory:
+        (directory / "file").write_text("new")
+    assert (tmp_path / "d" / "file").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["d"]

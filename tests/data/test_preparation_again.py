@@ -272,3 +272,66 @@ def test_killed_at_any_moment_it_leaves_old_data_or_new_and_the_next_run_is_as_i
     subprocess.run(command(tmp_path, source), cwd=ROOT, check=True, capture_output=True)
     assert contents(tmp_path / "out") == undisturbed
     assert {path.name for path in tmp_path.iterdir()} == {"out", "text.src", "text.tgt"}
+
+
+# --- faults that a review found, and their kind ---
+
+
+def left_behind(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir() if ".work-" in path.name or path.suffix in (".partial", ".old")}
+
+
+def test_a_refused_second_run_leaves_the_parts_of_the_first(tmp_path: Path, filler: FileSource) -> None:
+    def run_another(*_: object) -> None:
+        with pytest.raises(DataError, match="another process"):
+            run(tmp_path / "out", [filler], size=301)
+        assert any(path.glob("text-*.npz") for path in tmp_path.glob(".out.work-*"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(data.preparation, "save_page", run_another)
+        assert not run(tmp_path / "out", [filler]).unchanged
+    assert not left_behind(tmp_path)
+
+
+def test_what_a_run_killed_at_its_very_end_left_goes_with_the_next(
+    tmp_path: Path, filler: FileSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(data.preparation.WorkDirectory, "remove", lambda _: None)
+        patch.setattr(data.preparation.WorkDirectory, "remove_leftovers", lambda _: None)
+        run(tmp_path / "out", [filler])
+    assert left_behind(tmp_path)
+    assert run(tmp_path / "out", [filler]).unchanged
+    assert not left_behind(tmp_path)
+
+
+def test_parts_of_text_that_has_changed_since_are_refused(
+    tmp_path: Path, filler: FileSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data.preparation_steps, "PAIRS_PER_PART", 30)
+    with monkeypatch.context() as patch:
+        patch.setattr(data.preparation_steps.Steps, "find_repeats", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "out", [filler])
+    [work] = tmp_path.glob(".out.work-*")
+    (work / "text-0-3.npz").unlink()
+    monkeypatch.setattr(data.preparation_steps, "PAIRS_PER_PART", 50)  # as if lines had moved
+    with pytest.raises(DataError, match="changed while it was being prepared"):
+        run(tmp_path / "out", [filler])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_given_vocabulary_must_be_as_joint_as_the_settings_say(tmp_path: Path, filler: FileSource) -> None:
+    run(tmp_path / "joint", [filler])
+    run(tmp_path / "apart", [filler], joint=False, size=290)
+    for name, joint in (("joint", False), ("apart", True)):
+        with pytest.raises(DataError, match=rf"set vocabulary\.joint to {str(not joint).lower()}"):
+            run(tmp_path / "out", [filler], path=tmp_path / name, joint=joint)
+    again = run(tmp_path / "out", [filler], path=tmp_path / "joint")
+    assert again.manifest["vocabulary_hash"] == load_prepared(tmp_path / "joint").manifest["vocabulary_hash"]
+
+
+def test_a_shard_that_is_launched_late_finds_the_work_done(tmp_path: Path, filler: FileSource) -> None:
+    run(tmp_path / "out", [filler])
+    found = prepare_shard(tmp_path / "out", *arguments([filler]), Shard(1, 2), 1, launched=True)
+    assert found is None
