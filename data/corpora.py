@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -75,10 +76,11 @@ class RecordsSource:
 Source = FileSource | RecordsSource | HubSource | TestSetSource
 
 
-def read_pairs(source: Source, advance: Advance | None = None) -> Iterator[Pair]:
+def read_pairs(source: Source, advance: Advance | None = None, left_out: Counter[str] | None = None) -> Iterator[Pair]:
     """All pairs of a source, in order, a few in memory at a time (forms that must be read whole excepted: PO, MO, SGM).
 
-    `advance` is told, now and then, how many more of the units of `size_of` have been read.
+    `advance` is told, now and then, how many more of the units of `size_of` have been read. `left_out` counts, by
+    reason, the units of TMX, XLIFF, PO and MO that are no pair of these languages.
 
     Raises DataError: not readable, damaged, not in its encoding, sides of different length, columns that are not
     there, and whatever else a form can be wrong in, with file and line.
@@ -87,7 +89,7 @@ def read_pairs(source: Source, advance: Advance | None = None) -> Iterator[Pair]
         case FileSource():
             return _read_files(source, advance)
         case RecordsSource():
-            return _read_records(source, advance)
+            return _read_records(source, advance, Counter() if left_out is None else left_out)
         case HubSource():
             return hub.read_hub(source, advance)
         case TestSetSource():
@@ -176,17 +178,17 @@ def _read_files(source: FileSource, advance: Advance | None) -> Iterator[Pair]:
     meter.finish()
 
 
-def _read_records(source: RecordsSource, advance: Advance | None) -> Iterator[Pair]:
+def _read_records(source: RecordsSource, advance: Advance | None, left_out: Counter[str]) -> Iterator[Pair]:
     total, _ = size_of(source)
     meter = Meter(advance, total or 0)
     form = _form_of_file(source)
     if form in _ARCHIVES:
-        yield from _read_archive(source, "zip" if form == "zip" else "tar", meter)
+        yield from _read_archive(source, "zip" if form == "zip" else "tar", meter, left_out)
     elif form == "parquet" and parquet.count_rows(source.file) is not None:
         yield from _read_rows(source, meter)
     else:
         with open_decompressed(source.file, meter.update) as stream:
-            yield from _read_stream(source, stream, str(source.file))
+            yield from _read_stream(source, stream, str(source.file), left_out)
     meter.finish()
 
 
@@ -199,7 +201,9 @@ def _read_rows(source: RecordsSource, meter: Meter) -> Iterator[Pair]:
             meter.update(_ROWS_PER_REPORT)
 
 
-def _read_archive(source: RecordsSource, kind: Literal["zip", "tar"], meter: Meter) -> Iterator[Pair]:
+def _read_archive(
+    source: RecordsSource, kind: Literal["zip", "tar"], meter: Meter, left_out: Counter[str]
+) -> Iterator[Pair]:
     members = choose_members(source.file, kind, source.src_lang, source.tgt_lang, source.members)
     # Two members are read side by side, each from its own opening of the archive.
     share = len(members) if kind == "tar" else 1
@@ -211,13 +215,13 @@ def _read_archive(source: RecordsSource, kind: Literal["zip", "tar"], meter: Met
             for member in members
         ]
         if len(streams) == 1:
-            yield from _read_stream(alone, streams[0], names[0])
+            yield from _read_stream(alone, streams[0], names[0], left_out)
         else:
             _refuse_unused(alone, _TEXTS, str(source))
             yield from read_two(streams[0], streams[1], names[0], names[1], source.encoding)
 
 
-def _read_stream(source: RecordsSource, stream: BinaryIO, name: str) -> Iterator[Pair]:
+def _read_stream(source: RecordsSource, stream: BinaryIO, name: str, left_out: Counter[str]) -> Iterator[Pair]:
     first, stream = look_ahead(stream)
     form = source.form or form_of(first, name)
     if not first and not source.form:
@@ -232,10 +236,10 @@ def _read_stream(source: RecordsSource, stream: BinaryIO, name: str) -> Iterator
             "texts of both languages as src and tgt, or say what it is: form: tsv"
         )
     _refuse_unused(source, form, name)
-    yield from _reader(form, source, stream, name)
+    yield from _reader(form, source, stream, name, left_out)
 
 
-def _reader(form: str, source: RecordsSource, stream: BinaryIO, name: str) -> Iterator[Pair]:
+def _reader(form: str, source: RecordsSource, stream: BinaryIO, name: str, left_out: Counter[str]) -> Iterator[Pair]:
     """The reader of a form; those that need a library of their own are imported when they are needed."""
     languages = (source.src_lang, source.tgt_lang)
     match form:
@@ -248,11 +252,11 @@ def _reader(form: str, source: RecordsSource, stream: BinaryIO, name: str) -> It
         case "tmx":
             from data.forms.tmx import read_tmx
 
-            return read_tmx(stream, name, *languages, source.inline_tags)
+            return read_tmx(stream, name, *languages, source.inline_tags, left_out)
         case "xliff":
             from data.forms.xliff import read_xliff
 
-            return read_xliff(stream, name, *languages, source.inline_tags)
+            return read_xliff(stream, name, *languages, source.inline_tags, left_out)
         case "wmt_xml":
             from data.forms.wmt_xml import read_wmt_xml
 
@@ -260,7 +264,7 @@ def _reader(form: str, source: RecordsSource, stream: BinaryIO, name: str) -> It
         case "po" | "mo":
             from data.forms import gettext
 
-            return gettext.read_po(stream, name) if form == "po" else gettext.read_mo(stream, name)
+            return (gettext.read_po if form == "po" else gettext.read_mo)(stream, name, left_out)
     raise DataError(f"{name}: form: {form}: there is no such form. Choose one of {', '.join(FORMS)}")
 
 

@@ -112,7 +112,8 @@ class Steps:
             end = self.work.end_of(number)
             if end and all(self.work.text_path(number, part).exists() for part in self._own_parts(end, shard)):
                 continue
-            pairs = _read(corpus.source, f"training corpus {number + 1} of {len(self.corpora.train)}")
+            left_out: Counter[str] = Counter()
+            pairs = _read(corpus.source, f"training corpus {number + 1} of {len(self.corpora.train)}", left_out)
             n_pairs = n_parts = 0
             while chunk := list(islice(pairs, PAIRS_PER_PART)):
                 path = self.work.text_path(number, n_parts)
@@ -120,7 +121,7 @@ class Steps:
                     yield _text_job(path, chunk)
                 n_parts += 1
                 n_pairs += len(chunk)
-            self.work.save_end(number, {"read": n_pairs, "parts": n_parts})
+            self.work.save_end(number, {"read": n_pairs, "parts": n_parts, "left_out": left_out})
 
     def wait_for_text(self) -> None:
         """Wait until all parts of all corpora are there, made by others."""
@@ -286,7 +287,8 @@ class Steps:
     def _describe(self, by_corpus: Sequence[Facts]) -> Facts:
         names = [corpus.name for corpus in self.corpora.train]
         counts = []
-        for corpus, facts in zip(self.corpora.train, by_corpus, strict=True):
+        for number, (corpus, facts) in enumerate(zip(self.corpora.train, by_corpus, strict=True)):
+            end = self.work.end_of(number) or {}
             dropped = {reason: facts["dropped"].get(reason, 0) for reason in self.rules.reasons}
             kept = facts["read"] - sum(dropped.values())
             counts.append(
@@ -296,6 +298,7 @@ class Steps:
                     "read": facts["read"],
                     "kept": kept,
                     "dropped": dropped,
+                    "left_out": end.get("left_out", {}),  # units of the file that were no pair
                 }
             )
         contamination = add_contamination([facts["contamination"] for facts in by_corpus])
@@ -345,12 +348,12 @@ class Steps:
         )
 
 
-def _read(source: Source, what: str) -> Iterator[Pair]:
-    """All pairs of a source, with a bar. Raises DataError when there is none."""
+def _read(source: Source, what: str, left_out: Counter[str] | None = None) -> Iterator[Pair]:
+    """All pairs of a source, with a bar; `left_out` as in `read_pairs`. Raises DataError when there is none."""
     total, unit = size_of(source)
     n_pairs = 0
     with tqdm(total=total, unit=unit, unit_scale=True, desc=f"reading {what}", disable=None) as bar:
-        for pair in read_pairs(source, bar.update):
+        for pair in read_pairs(source, bar.update, left_out):
             n_pairs += 1
             yield pair
     if not n_pairs:

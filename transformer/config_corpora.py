@@ -62,6 +62,9 @@ class HubCorpus(CorpusSection):
     split: Text = Field("train", description="The dataset's split.")
     src_column: Text | None = Field(None, description="Flat source column; null: translation[data.src_lang].")
     tgt_column: Text | None = Field(None, description="Flat target column; null: translation[data.tgt_lang].")
+    revision: Text | None = Field(
+        None, description="A commit, tag or branch of the dataset on the hub; null: the newest (changes go unseen)."
+    )
     streaming: bool = Field(True, description="Read over the network as it is used; false: download it first.")
 
     @model_validator(mode="after")

@@ -34,6 +34,7 @@ class HubSource:
     tgt_lang: str
     src_column: str | None = None  # None: translation[src_lang]
     tgt_column: str | None = None
+    revision: str | None = None  # a commit, tag or branch on the hub
     streaming: bool = True  # read while downloading; else downloaded first, and kept by the library
 
     def __str__(self) -> str:
@@ -70,6 +71,8 @@ def count_rows(source: HubSource) -> int | None:
 
 def find_problems(source: HubSource) -> list[str]:
     """What would keep `read_hub` from starting, found without reading a row."""
+    if source.revision is not None and Path(source.hub).is_dir():
+        return [f"{source}: a folder has no revision {source.revision}; leave revision out"]
     try:
         _check_columns(source, _load_hub(source).features)
     except DataError as error:
@@ -142,7 +145,8 @@ def _load_hub(source: HubSource) -> Any:
 @cache  # the answer to a few requests over the network, wanted before, while and after looking for problems
 def _ask_hub(source: HubSource) -> Any:
     print(f"asking the hub for {source} …", file=sys.stderr)  # without a network it tries for half a minute
-    return _load_dataset(source, source.hub, source.config, split=source.split, streaming=source.streaming)
+    options = {"split": source.split, "revision": source.revision, "streaming": source.streaming}
+    return _load_dataset(source, source.hub, source.config, **options)
 
 
 def _load_dataset(source: HubSource, *arguments: object, **options: object) -> Any:

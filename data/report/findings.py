@@ -109,6 +109,10 @@ def _of_counts(manifest: Mapping[str, Any]) -> Iterator[Finding]:
             mostly = f", mostly for {plain(reason).replace('_', ' ')}" if reason else ""
             name = shortened(corpus_name(corpus), _NAME)
             yield Finding("warning", f"{name}: only {percent(kept, read)} of {read:,} pairs were kept{mostly}.")
+        if left_out := corpus.get("left_out"):
+            reasons = ", ".join(f"{n:,} {plain(reason)}" for reason, n in left_out.items())
+            text = f"{shortened(corpus_name(corpus), _NAME)}: units of the file that are no pair, not read: {reasons}."
+            yield Finding("note", text)
 
 
 def _of_vocabulary(manifest: Mapping[str, Any]) -> Iterator[Finding]:

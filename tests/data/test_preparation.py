@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 import data.preparation_steps
-from data.corpora import FileSource, HubSource, Source
+from data.corpora import FileSource, HubSource, RecordsSource, Source
 from data.errors import DataError
 from data.kept_text import EvenLines
 from data.preparation import Corpora, Preparation, Rules, TrainingCorpus, VocabularyOptions, prepare
@@ -91,6 +92,21 @@ def test_d1_only_line_feeds_end_lines(tmp_path: Path, filler: FileSource) -> Non
     assert "five" in src_text
     assert tgt_text == "fuenf"
     assert "".join(f"{line}\n" for line in prepared.valid_text[0]).encode() == src  # raw text is raw, byte for byte
+
+
+def test_units_without_one_of_the_languages_are_counted_by_reason(tmp_path: Path, filler: FileSource) -> None:
+    """Of a TMX file for several languages; in the archive and by itself, and where the parts are there already."""
+    unit = "<tu><tuv xml:lang='en'><seg>cat {0}</seg></tuv><tuv xml:lang='{1}'><seg>Katze {0}</seg></tuv></tu>"
+    units = "".join(unit.format(i, "de" if i % 3 else "fr") for i in range(9))
+    text = f"<tmx version='1.4'><header/><body>{units}</body></tmx>"
+    (tmp_path / "m.tmx").write_text(text)
+    with zipfile.ZipFile(tmp_path / "m.zip", "w") as archive:
+        archive.writestr("folder/m.tmx", text)
+    for name in ("m.tmx", "m.zip"):
+        source = RecordsSource(tmp_path / name, "en", "de")
+        made = run(tmp_path / name.replace(".", "-"), [filler, source], valid=[filler])
+        first, second = made.manifest["counts"]["train"]
+        assert (first["left_out"], second["read"], second["left_out"]) == ({}, 6, {"no de": 3})
 
 
 def test_d3_different_line_counts_leave_nothing_behind(tmp_path: Path, filler: FileSource) -> None:

@@ -119,7 +119,7 @@ def test_a_name_that_is_no_folder_is_asked_of_the_hub(monkeypatch: pytest.Monkey
 
     def load_dataset(*arguments: object, **options: object) -> datasets.IterableDataset:
         assert arguments == ("wmt/wmt14", "de-en")
-        assert options == {"split": "validation", "streaming": True}
+        assert options == {"split": "validation", "revision": None, "streaming": True}
         features = datasets.Features({"translation": datasets.Translation(["de", "en"])})
         return datasets.IterableDataset.from_generator(rows, features=features)
 
@@ -133,11 +133,11 @@ def test_a_name_that_is_no_folder_is_asked_of_the_hub(monkeypatch: pytest.Monkey
 
 def test_without_streaming_a_data_set_is_downloaded_first(monkeypatch: pytest.MonkeyPatch) -> None:
     def load_dataset(*_: object, **options: object) -> datasets.Dataset:
-        assert options == {"split": "validation", "streaming": False}
+        assert options == {"split": "validation", "revision": "refs/pr/7", "streaming": False}
         return datasets.Dataset.from_dict(dict(nested(PAIRS)))
 
     monkeypatch.setattr("datasets.load_dataset", load_dataset)
-    source = HubSource("some/corpus", None, "validation", "en", "de", streaming=False)
+    source = HubSource("some/corpus", None, "validation", "en", "de", revision="refs/pr/7", streaming=False)
     assert find_problems(source) == []
     assert texts(read_pairs(source)) == PAIRS
 
@@ -145,6 +145,13 @@ def test_without_streaming_a_data_set_is_downloaded_first(monkeypatch: pytest.Mo
 def test_the_way_of_reading_does_not_change_the_fingerprint() -> None:
     ways = (HubSource("some/corpus", None, "train", "en", "de", streaming=way) for way in (True, False))
     assert len({str(fingerprint(way)) for way in ways}) == 1
+
+
+def test_another_revision_is_another_text(tmp_path: Path) -> None:
+    sources = [HubSource("some/corpus", None, "train", "en", "de", revision=revision) for revision in (None, "v1")]
+    assert fingerprint(sources[0]) != fingerprint(sources[1])
+    folder = HubSource(str(tmp_path), None, "train", "en", "de", revision="v1")
+    assert "leave revision out" in find_problems(folder)[0]
 
 
 def test_an_unknown_name_says_what_to_check(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -48,3 +48,9 @@ def test_words_spelled_in_bytes_are_a_warning_when_they_are_many() -> None:
     manifest = {"tgt_lang": "th", "statistics": {"news": {"src": {"words": 100, "broken": 1}, "tgt": side}}}
     [finding] = findings(manifest)
     assert "3.0 % of the th words" in finding.text
+
+
+def test_units_that_are_no_pair_are_told_by_reason() -> None:
+    corpus = {"name": "memory", "read": 8, "kept": 8, "dropped": {}, "left_out": {"no de": 3, "untranslated": 1}}
+    [finding] = findings({"counts": {"train": [corpus]}})
+    assert finding.level == "note" and "memory" in finding.text and "3 no de, 1 untranslated" in finding.text
