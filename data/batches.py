@@ -7,7 +7,7 @@ the training data is two integers: epoch and update.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -143,15 +143,19 @@ def _bounds(tokens: Integers, n_updates: int) -> Integers:
     return np.concatenate([[0], np.minimum(ends, len(tokens))])
 
 
-def cut_micro_batches(longer: Integers, max_tokens: int) -> list[Integers]:
-    """The fewest equal parts that all keep to the budget, longest first: places in `longer`, see `longer_side`."""
+def cut_micro_batches(longer: Integers, max_tokens: int, multiple_of: int = 1) -> list[Integers]:
+    """The fewest equal parts that all keep to the budget, longest first: places in `longer`, see `longer_side`.
+
+    Their number is a multiple of `multiple_of`, so that as many processes get equally many. Where there are fewer
+    sentences than parts, the last parts are empty.
+    """
     order: Integers = np.argsort(-longer, kind="stable")
-    n_parts = -(-int(longer.sum()) // max_tokens)
+    n_parts = -(-int(longer.sum()) // (max_tokens * multiple_of)) * multiple_of
     while True:
         parts = np.array_split(order, n_parts)
-        if all(len(part) * longer[part[0]] <= max_tokens for part in parts):  # the longest stands first
+        if all(len(part) * longer[part[0]] <= max_tokens for part in parts if len(part)):  # the longest stands first
             return parts
-        n_parts += 1
+        n_parts += multiple_of
 
 
 def order_by_length(src: Integers, tgt: Integers, fits: npt.NDArray[np.bool_], random: np.random.Generator) -> Integers:
@@ -165,6 +169,24 @@ def order_by_length(src: Integers, tgt: Integers, fits: npt.NDArray[np.bool_], r
     snake = np.where(tgt % 2 == 0, src, src.max(initial=0) - src).astype(small)
     order = order[np.argsort(snake[order], kind="stable")]
     return order[np.argsort(tgt.astype(small)[order], kind="stable")]
+
+
+def halve(batch: Batch) -> tuple[Batch, Batch]:
+    """The first rows and the others, which keep the padding; of two rows or more."""
+    middle = len(batch.src) // 2
+    return _rows(batch, slice(None, middle)), _rows(batch, slice(middle, None))
+
+
+def without_targets(batch: Batch) -> Batch:
+    """The same rows with nothing to learn: what a process goes through when there is no sentence for it."""
+    return replace(batch, targets=batch.targets[:0], n_src_tokens=0, n_tokens=0)
+
+
+def _rows(batch: Batch, rows: slice) -> Batch:
+    src, tgt_in, tgt_out = batch.src[rows], batch.tgt_in[rows], batch.tgt_out[rows]
+    real = tgt_out != PAD_ID
+    targets = real.flatten().nonzero().squeeze(1)
+    return Batch(src, tgt_in, tgt_out, targets, int((src != PAD_ID).sum()), int(real.sum()))
 
 
 def collate(corpus: ParallelIds, sentences: Integers) -> Batch:

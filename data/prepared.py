@@ -87,6 +87,7 @@ class Prepared:
     src_vocabulary: Vocabulary
     tgt_vocabulary: Vocabulary  # the very same object when the vocabulary is joint
     manifest: dict[str, Any]
+    directory: Path
 
 
 def load_prepared(directory: Path) -> Prepared:
@@ -106,6 +107,7 @@ def load_prepared(directory: Path) -> Prepared:
         src_vocabulary=src_vocabulary,
         tgt_vocabulary=tgt_vocabulary,
         manifest=manifest,
+        directory=directory,
     )
 
 

@@ -26,12 +26,16 @@ def scaled_dot_product_attention(
     """softmax(Q Kᵀ / √d_k) V, equation 1, in explicit form.
 
     Deviation in order only: queries are divided by √d_k *before* the product, which keeps the products in range in
-    half precision. A query that may attend to nothing gets zeros, in output, weights and gradients, never NaN.
+    half precision; the few that fp16 could still not hold are cut to ±32,768, where a softmax has long made its choice.
+    A query that may attend to nothing gets zeros, in output, weights and gradients, never NaN.
 
     queries (B, H, T, K), keys (B, H, S, K), values (B, H, S, ·), mask broadcast to (B, H, T, S); `dropout` is the
     probability of losing a weight. Returns the output (B, H, T, ·) and the weights (B, H, T, S) after dropout.
     """
     products = (queries / math.sqrt(queries.size(-1))) @ keys.transpose(-2, -1)  # (B, H, T, S)
+    if products.dtype == torch.float16:
+        with torch.no_grad():  # in place, and the gradient as if uncut: costs no memory; inf would have no softmax
+            products.clamp_(-(2.0**15), 2.0**15)  # half of the lowest number: hidden keys, below, still get exactly 0
     if mask is None:
         weights = products.softmax(dim=-1)
     else:

@@ -88,6 +88,9 @@ class ModelSettings(Section):
     dropout: Probability = Field(0.1, description="Residual and embedding dropout, §5.4.")
     attention_dropout: Probability = Field(0.0, description="Dropout on attention weights (tensor2tensor's addition).")
     feed_forward_dropout: Probability = Field(0.0, description="Dropout inside the feed-forward sub-layer (likewise).")
+    layer_drop: Probability = Field(
+        0.0, description="Probability that a layer is left out of an update (LayerDrop, Fan et al. 2020); deep stacks."
+    )
     norm_position: Literal["post", "pre"] = Field(
         "post",
         description="post: norm(x + sublayer(x)), §3.1; pre: x + sublayer(norm(x)), with a final norm.",
@@ -140,30 +143,62 @@ class TrainSettings(Section):
     """Optimisation, validation and what is kept (§5)."""
 
     device: Literal["auto", "cuda", "mps", "cpu"] = Field("auto", description="auto: cuda, else mps, else cpu.")
-    precision: Literal["auto", "fp32", "bf16"] = Field(
+    parallel: Literal["replicate", "fully_shard"] = Field(
+        "replicate",
+        description="Of several processes, each holds all weights, or a share of them (FSDP2): for large models.",
+    )
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = Field(
         "auto",
-        description="Of the matrix products; weights stay fp32. auto: timed once, recorded in the run.",
+        description="Of the matrix products; weights stay fp32; fp16 scales the loss. auto: fp32 or bf16, timed once, "
+        "recorded in the run.",
     )
     attention: Literal["auto", "explicit", "fused"] = Field(
         "auto", description="Which form of attention runs; both compute the same. auto: timed once, recorded."
     )
     threads: Count | None = Field(None, description="CPU threads; null: what PyTorch chooses.")
     batch_tokens: Count = Field(25_000, description="Real target tokens per update, about; a hyper-parameter.")
-    max_tokens: Count = Field(
+    max_tokens: Count | Literal["auto"] = Field(
         8192,
-        description="Budget of a micro-batch: rows × longest, padding counted, longer side; memory only.",
+        description="Budget of a micro-batch: rows × longest, padding counted, longer side; memory only. auto: the "
+        "largest that fits, found at the start, recorded in the run.",
+    )
+    init_from: Text | None = Field(
+        None, description="A model or run directory whose weights training starts from (fine-tuning)."
+    )
+    freeze: list[Text] = Field([], description="Patterns of parameter names that are not trained, such as 'encoder.*'.")
+    on_divergence: Literal["stop", "rollback"] = Field(
+        "stop",
+        description="When loss or gradient is no finite number: stop, or go back to the last checkpoint and skip the "
+        "updates that led there.",
     )
     max_steps: Count = Field(100_000, description="Updates of the whole run.")
     lr: float | None = Field(None, gt=0, le=10, description="Peak rate; null: (d_model · warmup_steps)^-0.5, eq. 3.")
-    warmup_steps: Count = Field(4000, description="Updates of linear warm-up, §5.3; then step^-0.5.")
+    schedule: Literal["inverse_sqrt", "cosine", "constant"] = Field(
+        "inverse_sqrt",
+        description="After the warm-up: step^-0.5, eq. 3; half a cosine to zero at max_steps (Loshchilov & Hutter "
+        "2017); or the peak, which with cooldown_steps is warm-up–stable–decay (Hägele et al. 2024).",
+    )
+    warmup_steps: Count = Field(4000, description="Updates of linear warm-up, §5.3.")
     cooldown_steps: CountOrZero = Field(
         0, description="The last so many updates lower the rate linearly to zero (Hägele et al. 2024)."
     )
+    optimizer: Literal["adam", "adamw", "muon"] = Field(
+        "adam",
+        description="adam: §5.3; adamw: with decoupled weight_decay (Loshchilov & Hutter 2019); muon: for the matrices "
+        "inside layers (Jordan et al. 2024), adamw for the rest.",
+    )
+    weight_decay: float = Field(0.0, ge=0, le=1, description="Of adamw and muon, on matrices only.")
     adam_beta1: Probability = Field(0.9, description="Adam's β1, §5.3.")
     adam_beta2: Probability = Field(0.98, description="Adam's β2, §5.3.")
     adam_epsilon: float = Field(1e-9, gt=0, lt=1, description="Adam's ε, §5.3.")
     clip_norm: float | None = Field(None, gt=0, description="Largest gradient norm per update; null: no clipping.")
     label_smoothing: Probability = Field(0.1, description="ε_ls, §5.4, spread evenly over the whole vocabulary.")
+    r_drop: float | None = Field(
+        None,
+        gt=0,
+        le=100,
+        description="α of R-Drop (Liang et al. 2021): two passes, other dropout, held together; null: one pass.",
+    )
     ema_decay: Probability | None = Field(
         None,
         description="Decay per update of a moving average of the weights; null: none. Validated and kept when on.",
@@ -173,14 +208,18 @@ class TrainSettings(Section):
     )
     validate_every: Count = Field(1000, description="Updates between validations.")
     validate_beam_size: Count = Field(1, description="Beam of the translations that give validation BLEU.")
-    best_by: Literal["bleu", "nll"] = Field("bleu", description="What `best` and early stopping look at.")
+    best_by: Literal["bleu", "chrf", "nll"] = Field("bleu", description="What `best` and early stopping look at.")
     patience: Count | None = Field(
         None, description="Stop after so many validations without a new best; null: run to max_steps."
+    )
+    patience_significance: bool = Field(
+        False,
+        description="Patience only takes for a new best what paired bootstrap resampling finds better with p < 0.05.",
     )
     save_every: Count = Field(1000, description="Updates between checkpoints.")
     log_every: Count = Field(50, description="Updates between lines of metrics.jsonl.")
     average_checkpoints: Count = Field(
-        5, description="k: the newest k checkpoints, and the best k, are kept, to be averaged (§6.1)."
+        5, description="k: the newest k checkpoints and the best k are kept (at least 2), to be averaged (§6.1)."
     )
     model_from: Literal["average_last", "average_best", "best", "last"] = Field(
         "average_last", description="Which weights become runs/NAME/model."
@@ -190,6 +229,10 @@ class TrainSettings(Section):
     def _consistent(self) -> TrainSettings:
         if self.cooldown_steps >= self.max_steps:
             raise ValueError(f"cooldown_steps {self.cooldown_steps} must be less than max_steps {self.max_steps}")
+        if self.schedule == "cosine" and self.cooldown_steps:
+            raise ValueError("schedule cosine falls to zero by itself: set cooldown_steps 0, or another schedule")
+        if self.optimizer == "adam" and self.weight_decay:
+            raise ValueError("weight_decay is for optimizer adamw or muon: set one of them, or weight_decay 0")
         return self
 
 
@@ -225,6 +268,12 @@ class Settings(Section):
             raise ValueError(
                 f"model.tie_embeddings: {self.model.tie_embeddings} needs vocabulary.joint: true; "
                 "with separate vocabularies use target or none"
+            )
+        if self.train.parallel == "fully_shard" and self.model.layer_drop:
+            raise ValueError("train.parallel: fully_shard needs every layer in every update: set model.layer_drop 0")
+        if self.train.parallel == "fully_shard" and self.train.precision == "fp16":
+            raise ValueError(
+                "train.parallel: fully_shard does not know the scaled loss of train.precision fp16: use bf16"
             )
         if self.train.augmentation and (problems := self.train.augmentation.problems(self.vocabulary.type)):
             raise ValueError("\n".join(problems))

@@ -48,7 +48,9 @@ class Draft:
 
     def refuse(self, path: Key, sentence: str, place: Place | None = None) -> None:
         """Note a problem with the value at a path."""
-        self.problems.append((place or self.place(path), sentence))
+        problem = (place or self.place(path), sentence)
+        if problem not in self.problems:  # of a value that may be one of several kinds, each kind complains
+            self.problems.append(problem)
         self.refused.add(path[:2])
 
     def finish(self) -> Settings:
@@ -99,7 +101,9 @@ class Draft:
 
 
 def _path(loc: tuple[int | str, ...]) -> Key:
-    # pydantic puts the kind of corpus or filter into the path: data, train, 0, files, src.
+    # pydantic puts the kind of corpus or filter into the path: data, train, 0, files, src; and each kind it has tried.
+    if loc[:1] == ("train",) and loc[-1:] and str(loc[-1]).startswith(("constrained-int", "function-", "literal[")):
+        loc = loc[:-1]
     of_a_kind = loc[:1] == ("data",) and loc[1:2] in (("train",), ("valid",), ("test",), ("filters",))
     return loc[:3] + loc[4:] if of_a_kind and loc[3:4] != ("[key]",) else loc
 
@@ -149,9 +153,11 @@ def _schema_in_filter(loc: tuple[int | str, ...]) -> dict[str, Any] | None:
 
 
 def _remedy(value: Any, schema: dict[str, Any]) -> str:
-    kinds = {str(kind.get("type")) for kind in schema.get("anyOf", [schema])}
+    of_kinds = schema.get("anyOf", [schema])
+    words = [str(kind["const"]) for kind in of_kinds if "const" in kind]
+    kinds = {str(kind.get("type")) for kind in of_kinds if "const" not in kind}
     if isinstance(value, str):
-        near = difflib.get_close_matches(value.lower(), schema.get("enum", []), 1)
+        near = difflib.get_close_matches(value.lower(), [*schema.get("enum", []), *words], 1)
         if near:
             return f"did you mean {near[0]}?"
         if _fits(value, kinds):

@@ -210,6 +210,8 @@ def _path_holders(values: dict[str, Any]) -> Iterator[tuple[Key, dict[str, Any],
     """Every mapping that names input files: where it is, and the keys that do so; in values that need not be valid."""
     if isinstance(values.get("vocabulary"), dict):
         yield ("vocabulary",), values["vocabulary"], ("path",)
+    if isinstance(values.get("train"), dict):
+        yield ("train",), values["train"], ("init_from",)
     data = values.get("data")
     for split in ("train", "valid", "test"):
         entries = data.get(split) if isinstance(data, dict) else None

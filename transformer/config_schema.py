@@ -93,6 +93,8 @@ def rule(schema: dict[str, Any]) -> str:
     if "enum" in schema:
         *others, last = schema["enum"]
         return f"{', '.join(others)} or {last}"
+    if "const" in schema:
+        return str(schema["const"])
     if schema["type"] == "array":
         return "a list, each item " + rule(schema["items"])
     if schema["type"] == "object":

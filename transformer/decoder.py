@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformer.attention import KeyValues, MultiHeadAttention
 from transformer.config import ModelSettings
 from transformer.embeddings import Rotation, TokenEmbedding, rotary_positions
-from transformer.layers import FeedForward, Residual, make_norm
+from transformer.layers import FeedForward, Residual, layer_drop, make_norm
 from transformer.masks import subsequent_mask
 
 
@@ -82,6 +82,7 @@ class Decoder(nn.Module):
         self.embedding = TokenEmbedding(vocab_size, settings)
         layers = nn.ModuleList(DecoderLayer(settings) for _ in range(settings.n_decoder_layers))
         self.layers: Sequence[DecoderLayer] = layers  # type: ignore[assignment]  # a ModuleList does not know its type
+        self.layer_drop = settings.layer_drop
         self.final_norm = make_norm(settings) if settings.norm_position == "pre" else nn.Identity()
         self.rotary_width = settings.key_width if settings.positions == "rotary" else None
 
@@ -93,7 +94,7 @@ class Decoder(nn.Module):
         """Read T further target positions after those in the cache.
 
         tgt (B · W, T) ids, src_mask (B, 1, 1, S). Returns (B · W, T, D), whose position t has seen no target after t,
-        and the cache for what follows.
+        and the cache for what follows; nothing can follow where layer drop left out layers in training.
         """
         n_new, n_past = tgt.size(1), cache.n_past
         mask = subsequent_mask(n_new, n_past, tgt.device) if n_new > 1 else None  # one position may see all before it
@@ -101,9 +102,10 @@ class Decoder(nn.Module):
         if self.rotary_width:
             rotation = rotary_positions(n_new, self.rotary_width, n_past, tgt.device)
         x = self.embedding(tgt, n_past)
+        pasts: Sequence[KeyValues | None] = cache.past or [None] * len(self.layers)
+        layers = list(zip(self.layers, pasts, cache.memory, strict=True))
         read = []
-        for index, layer in enumerate(self.layers):
-            past = cache.past[index] if cache.past else None
-            x, keys_values = layer(x, mask, past, cache.memory[index], src_mask, rotation)
+        for layer, past, memory in layer_drop(layers, self.layer_drop, self.training):
+            x, keys_values = layer(x, mask, past, memory, src_mask, rotation)
             read.append(keys_values)
         return self.final_norm(x), DecoderCache(cache.memory, read)

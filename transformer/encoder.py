@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformer.attention import MultiHeadAttention
 from transformer.config import ModelSettings
 from transformer.embeddings import Rotation, TokenEmbedding, rotary_positions
-from transformer.layers import FeedForward, Residual, make_norm
+from transformer.layers import FeedForward, Residual, layer_drop, make_norm
 
 
 class EncoderLayer(nn.Module):
@@ -38,6 +38,7 @@ class Encoder(nn.Module):
         self.embedding = TokenEmbedding(vocab_size, settings)
         layers = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.n_encoder_layers))
         self.layers: Sequence[EncoderLayer] = layers  # type: ignore[assignment]  # a ModuleList does not know its type
+        self.layer_drop = settings.layer_drop
         self.final_norm = make_norm(settings) if settings.norm_position == "pre" else nn.Identity()
         self.rotary_width = settings.key_width if settings.positions == "rotary" else None
 
@@ -45,7 +46,7 @@ class Encoder(nn.Module):
         """Source ids (B, S), src_mask (B, 1, 1, S) → memory (B, S, D)."""
         rotation = rotary_positions(src.size(1), self.rotary_width, device=src.device) if self.rotary_width else None
         x = self.embedding(src)
-        for layer in self.layers:
+        for layer in layer_drop(self.layers, self.layer_drop, self.training):
             x = layer(x, src_mask, rotation)
         memory: Tensor = self.final_norm(x)
         return memory

@@ -1,14 +1,17 @@
-"""The parts around attention: norms, dropout, the residual connection (§3.1) and the feed-forward sub-layer (§3.3)."""
+"""The parts around attention: norms, dropout, the residual connection (§3.1), feed-forward (§3.3), layer drop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transformer.config import ModelSettings
+
+Layer = TypeVar("Layer")
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "swiglu": F.silu}
 
@@ -33,6 +36,18 @@ def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
     random = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
     keep = random.view(torch.uint8)[: x.numel()].view_as(x) >= threshold
     return (x * keep).mul_(256 / (256 - threshold))
+
+
+def layer_drop(layers: Sequence[Layer], probability: float, training: bool) -> Sequence[Layer]:
+    """The layers that run this time: in training each is left out with the given probability, from all rows at once.
+
+    LayerDrop (Fan et al. 2020, §3), without scaling, as there: the residual connection carries x past the gap. Helps to
+    train deep stacks, and to cut layers off a trained one. The draw is the CPU's, so no device is waited for.
+    """
+    if not training or probability == 0:
+        return layers
+    draws = torch.rand(len(layers), device="cpu").tolist()
+    return [layer for layer, draw in zip(layers, draws, strict=True) if draw >= probability]
 
 
 class Residual(nn.Module):

@@ -78,8 +78,11 @@ class Transformer(nn.Module):
     @torch.no_grad()
     def attention_weights(self, src: Tensor, tgt: Tensor) -> AttentionWeights:
         """The weights of every layer and head while src (B, S) and tgt (B, T) are read."""
+        training = self.training
+        self.eval()  # no layer is dropped
         with self._recorded_weights() as weights:
             self(src, tgt)
+        self.train(training)
         return AttentionWeights(
             [weights[layer.self_attention] for layer in self.encoder.layers],
             [weights[layer.self_attention] for layer in self.decoder.layers],

@@ -11,7 +11,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data.batches import Batch, EpochPlan, Epochs, collate, cut_evenly, over_budget
+from data.batches import (
+    Batch,
+    EpochPlan,
+    Epochs,
+    collate,
+    cut_evenly,
+    cut_micro_batches,
+    halve,
+    over_budget,
+    without_targets,
+)
 from data.lines import read_lines
 from data.prepared import IdSequences, ParallelIds
 from data.vocabulary import BOS_ID, EOS_ID, PAD_ID, Vocabulary
@@ -262,3 +272,37 @@ def test_a_batch_moves_to_the_device_whole() -> None:
     for name in ("src", "tgt_in", "tgt_out", "targets"):
         assert getattr(moved, name).is_cuda
         assert torch.equal(getattr(moved, name).cpu(), getattr(batch, name))
+
+
+@given(
+    longer=st.lists(st.integers(1, 40), min_size=1, max_size=60), budget=st.integers(40, 300), size=st.integers(1, 9)
+)
+def test_processes_get_equally_many_micro_batches_within_the_budget(longer: list[int], budget: int, size: int) -> None:
+    columns = np.array(longer)
+    parts = cut_micro_batches(columns, budget, multiple_of=size)
+    assert len(parts) % size == 0
+    assert sorted(np.concatenate(parts).tolist()) == list(range(len(longer)))
+    assert all(len(part) * columns[part].max() <= budget for part in parts if len(part))
+    if len(parts) > size:  # the fewest: with a round less, some would exceed it
+        fewer = np.array_split(np.argsort(-columns, kind="stable"), len(parts) - size)
+        assert any(len(part) * columns[part].max() > budget for part in fewer if len(part))
+
+
+@given(lengths=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=2, max_size=9))
+def test_two_halves_are_the_batch(lengths: list[tuple[int, int]]) -> None:
+    corpus = corpus_of_lengths(lengths)
+    batch = collate(corpus, np.arange(len(lengths)))
+    halves = halve(batch)
+    assert sum(half.n_tokens for half in halves) == batch.n_tokens
+    assert sum(half.n_src_tokens for half in halves) == batch.n_src_tokens
+    for name in ("src", "tgt_in", "tgt_out"):
+        assert torch.equal(torch.cat([getattr(half, name) for half in halves]), getattr(batch, name))
+    learnt = torch.cat([half.tgt_out.flatten()[half.targets] for half in halves])
+    assert torch.equal(learnt, batch.tgt_out.flatten()[batch.targets])
+
+
+def test_a_batch_without_targets_has_its_rows_and_nothing_to_learn() -> None:
+    batch = collate(corpus_of_lengths([(3, 4), (2, 5)]), np.arange(2))
+    idle = without_targets(batch)
+    assert torch.equal(idle.src, batch.src) and torch.equal(idle.tgt_in, batch.tgt_in)
+    assert (len(idle.targets), idle.n_tokens, idle.n_src_tokens) == (0, 0, 0)

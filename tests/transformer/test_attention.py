@@ -130,6 +130,65 @@ def test_queries_are_divided_before_the_product_so_that_it_stays_in_range() -> N
 
 
 @pytest.mark.parametrize("form", FORMS)
+@MASK_CASES
+def test_in_fp16_values_and_gradients_are_those_of_fp32_but_for_rounding(mask: Tensor | None, form: Form) -> None:
+    half = random_heads(torch.float16)
+    exact = [x.detach().float().requires_grad_() for x in half]
+    upstream = torch.randn(B, H, T, DV)
+    output = attend(form, *half, mask)
+    assert output.dtype == torch.float16
+    expected = attend(form, *exact, mask)
+    assert_close(output.float(), expected, rtol=0, atol=4e-3)
+    gradients = torch.autograd.grad(output, half, upstream.half())
+    for found, right in zip(gradients, torch.autograd.grad(expected, exact, upstream), strict=True):
+        assert_close(found.float(), right, rtol=0, atol=2e-2)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0], ids=["large", "very negative"])
+@pytest.mark.parametrize("form", FORMS)
+def test_in_fp16_products_beyond_its_range_leave_values_and_gradients_finite(form: Form, sign: float) -> None:
+    """Of each query's keys some have products of ±180,000 / √16, others of zero, and some are hidden."""
+    queries = torch.full((2, 1, 3, 16), 300.0, dtype=torch.float16, requires_grad=True)
+    keys = (torch.tensor([600.0, 0.0, 600.0, 600.0]) * sign)[:, None].expand(2, 1, 4, 16).half().requires_grad_()
+    values = torch.randn(2, 1, 4, 5).half().requires_grad_()
+    mask = torch.tensor([[1, 1, 1, 0], [1, 0, 1, 0], [0, 0, 0, 0]], dtype=torch.bool)[None, None]
+    scaled = queries.detach() / 4 @ keys.detach().mT
+    assert not scaled[:, :, 0, 0].isfinite().any()
+    assert not scaled[:, :, 0, 3].isfinite().any()
+    output = attend(form, queries, keys, values, mask)
+    both = (values[:, :, 0] + values[:, :, 2]) / 2  # two keys alike
+    assert_close(output[:, :, 0], both if sign > 0 else values[:, :, 1])
+    assert_close(output[:, :, 1], both)
+    assert (output[:, :, 2] == 0).all()
+    output.float().square().sum().backward()
+    for x in (queries, keys, values):
+        assert x.grad is not None
+        assert x.grad.isfinite().all()
+    assert values.grad is not None
+    assert (values.grad[:, :, 3] == 0).all()  # hidden
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_in_fp16_long_rows_are_averaged_not_overflowed(form: Form) -> None:
+    """2,000 equal keys: e⁰ added up 2,000 times, weights of 1 / 2,000, and the mean of the values."""
+    n = 2000
+    queries, keys = (torch.zeros(1, 1, length, 4, dtype=torch.float16, requires_grad=True) for length in (2, n))
+    values = (100 + torch.rand(1, 1, n, 3)).half().requires_grad_()
+    mask = torch.ones(1, 1, 2, n, dtype=torch.bool)
+    mask[..., 1, n // 2 :] = False
+    output = attend(form, queries, keys, values, mask)
+    assert_close(output[0, 0, 0].float(), values[0, 0].float().mean(0), rtol=2e-3, atol=0)
+    assert_close(output[0, 0, 1].float(), values[0, 0, : n // 2].float().mean(0), rtol=2e-3, atol=0)
+    output.float().sum().backward()
+    for x in (queries, keys, values):
+        assert x.grad is not None
+        assert x.grad.isfinite().all()
+    assert values.grad is not None
+    shares = torch.full((n,), 1 / n) + torch.where(torch.arange(n) < n // 2, 2 / n, 0.0)
+    assert_close(values.grad[0, 0].float(), shares[:, None].expand(n, 3), rtol=2e-3, atol=0)
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_hidden_keys_stay_hidden_however_unlikely_the_others_are(form: Form) -> None:
     queries, keys = torch.full((1, 1, 1, 4), 1000.0), torch.full((1, 1, 3, 4), -1000.0)  # products of −2,000,000
     values, mask = torch.tensor([1.0, 2.0, 100.0])[None, None, :, None], torch.tensor([True, True, False])

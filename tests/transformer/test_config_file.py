@@ -138,6 +138,7 @@ def test_plain_words_mean_what_yaml_1_2_says_in_files_and_overrides(
         ("train.lr", "'0.1'"),
         ("train.lr", "1e999"),
         ("train.max_tokens", "1.5"),
+        ("train.max_tokens", "automatic"),
         ("train.max_tokens", "true"),
         ("train.max_tokens", "10_000"),
         ("train.max_tokens", "1" + "0" * 50),

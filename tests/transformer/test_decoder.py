@@ -243,3 +243,51 @@ def test_a_cache_is_a_value_from_which_two_continuations_may_start(memory: Tenso
     again, _ = decoder(TGT[:, 3:4], cache, src_mask)
     assert cache.n_past == 3
     assert torch.equal(first, again)
+
+
+# --- layer drop (Fan et al. 2020) ---
+
+
+def dropping(probability: float, n_layers: int = 4) -> Decoder:
+    return Decoder(11, settings(n_decoder_layers=n_layers, layer_drop=probability))
+
+
+def test_layer_drop_changes_nothing_at_probability_zero_or_in_evaluation(memory: Tensor) -> None:
+    plain, src_mask = dropping(0.0), padding_mask(SRC, 0)
+    expected, _ = plain(TGT, plain.start(memory), src_mask)
+    decoder = dropping(0.9).eval()
+    decoder.load_state_dict(plain.state_dict())
+    assert torch.equal(decoder(TGT, decoder.start(memory), src_mask)[0], expected)
+    by_position, cache = read(decoder, TGT, decoder.start(memory), src_mask)
+    assert cache.past is not None
+    assert len(cache.past) == 4
+    assert_close(by_position[:, 0], expected[:, -1], atol=1e-5, rtol=1e-5)
+
+
+def test_a_layer_left_out_is_jumped_over_and_gets_no_gradient(memory: Tensor) -> None:
+    decoder, src_mask = dropping(0.5), padding_mask(SRC, 0)
+    output, _ = decoder(TGT, decoder.start(memory), src_mask)
+    output.sum().backward()
+    kept = [layer for layer in decoder.layers if layer.feed_forward.outer.weight.grad is not None]
+    assert 0 < len(kept) < 4
+    for layer in decoder.layers:
+        gradients = [parameter.grad for parameter in layer.parameters()]
+        assert all(gradient is not None for gradient in gradients) is (layer in kept)
+        assert all(gradient is None for gradient in gradients) is (layer not in kept)
+    decoder.eval().layers = nn.ModuleList(kept)
+    assert torch.equal(decoder(TGT, decoder.start(memory), src_mask)[0], output)
+
+
+def test_layers_of_the_decoder_are_left_out_as_often_as_asked(memory: Tensor) -> None:
+    decoder, src_mask, n_times = dropping(0.3), padding_mask(SRC, 0), 500
+    with torch.no_grad():
+        caches = [decoder(TGT[:, :1], decoder.start(memory), src_mask)[1] for _ in range(n_times)]
+    n_ran = sum(len(cache.past) for cache in caches if cache.past is not None)
+    assert abs(n_ran / (4 * n_times) - 0.7) < 4 * (0.3 * 0.7 / (4 * n_times)) ** 0.5
+
+
+def test_all_layers_may_be_left_out(memory: Tensor) -> None:
+    decoder = dropping(0.99, n_layers=1)
+    output, cache = decoder(TGT, decoder.start(memory), padding_mask(SRC, 0))
+    assert_close(output, decoder.embedding(TGT))
+    assert cache.n_past == 0

@@ -9,6 +9,7 @@ from torch.testing import assert_close
 
 from transformer.config import ModelSettings
 from transformer.encoder import Encoder, EncoderLayer
+from transformer.layers import layer_drop
 from transformer.masks import padding_mask
 
 # Our names ← those of nn.TransformerEncoderLayer; torch counts norms in the order of the sub-layers.
@@ -167,3 +168,62 @@ def test_dropout_is_random_in_training_and_absent_in_evaluation() -> None:
     assert not torch.equal(encode(encoder, src), encode(encoder, src))
     encoder.eval()
     assert torch.equal(encode(encoder, src), encode(encoder, src))
+
+
+# --- layer drop (Fan et al. 2020) ---
+
+SRC = torch.tensor([[5, 6, 7, 3, 8], [5, 6, 3, 0, 0]])
+
+
+@pytest.mark.parametrize("position", ["post", "pre"])
+def test_layer_drop_changes_nothing_at_probability_zero_or_in_evaluation(position: str) -> None:
+    plain = Encoder(11, settings(norm_position=position, n_encoder_layers=4, dropout=0.2))
+    random_state = torch.get_rng_state()
+    expected = encode(plain, SRC)
+    for probability, training in ((0.0, True), (0.9, False)):
+        chosen = settings(norm_position=position, n_encoder_layers=4, dropout=0.2, layer_drop=probability)
+        encoder = Encoder(11, chosen).train(training)
+        encoder.load_state_dict(plain.state_dict())
+        torch.set_rng_state(random_state)
+        assert torch.equal(encode(encoder, SRC), expected if training else encode(plain.eval(), SRC))
+
+
+def test_each_layer_is_left_out_as_often_as_asked_and_independently_of_the_others() -> None:
+    n_times, probability = 2000, 0.3
+    ran = torch.zeros(n_times, 3)
+    for row in ran:
+        row[list(layer_drop(range(3), probability, training=True))] = 1
+    deviation = (probability * (1 - probability) / n_times) ** 0.5
+    assert ((ran.mean(0) - (1 - probability)).abs() < 4 * deviation).all()
+    assert (torch.corrcoef(ran.T) - torch.eye(3)).abs().max() < 4 / n_times**0.5
+
+
+def test_a_layer_left_out_is_jumped_over_and_gets_no_gradient() -> None:
+    encoder = Encoder(11, settings(n_encoder_layers=4, layer_drop=0.5))
+    output = encode(encoder, SRC)
+    output.sum().backward()
+    kept = [layer for layer in encoder.layers if layer.feed_forward.outer.weight.grad is not None]
+    assert 0 < len(kept) < 4
+    for layer in encoder.layers:
+        gradients = [parameter.grad for parameter in layer.parameters()]
+        assert all(gradient is not None for gradient in gradients) is (layer in kept)
+        assert all(gradient is None for gradient in gradients) is (layer not in kept)
+    encoder.eval().layers = nn.ModuleList(kept)
+    assert torch.equal(encode(encoder, SRC), output)
+
+
+def test_the_same_random_state_leaves_out_the_same_layers() -> None:
+    encoder = Encoder(11, settings(n_encoder_layers=4, layer_drop=0.5))
+    seen = []
+    for seed in range(10):
+        torch.manual_seed(seed)
+        output = encode(encoder, SRC)
+        torch.manual_seed(seed)
+        assert torch.equal(encode(encoder, SRC), output)
+        seen.append(output)
+    assert any(not torch.equal(output, seen[0]) for output in seen)
+
+
+def test_all_layers_may_be_left_out() -> None:
+    encoder = Encoder(11, settings(n_encoder_layers=1, layer_drop=0.99))
+    assert_close(encode(encoder, SRC), encoder.embedding(SRC))

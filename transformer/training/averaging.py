@@ -11,6 +11,7 @@ from torch import Tensor
 
 from transformer.model import Transformer
 from transformer.model_directory import WEIGHTS, load_tensors
+from transformer.training.sharding import own_share
 
 
 def moving_average_copy(network: Transformer) -> Transformer:
@@ -25,7 +26,8 @@ def update_moving_average(average: Transformer, network: Transformer, step: int,
     The smaller d at the start (as in TensorFlow's ExponentialMovingAverage) lets the initial weights be forgotten.
     """
     decay = min(decay, (1 + step) / (10 + step))
-    torch._foreach_lerp_(list(average.parameters()), list(network.parameters()), 1 - decay)
+    averages, weights = ([own_share(p) for p in one.parameters()] for one in (average, network))
+    torch._foreach_lerp_(averages, weights, 1 - decay)
 
 
 def average_checkpoints(checkpoints: Sequence[Path]) -> dict[str, Tensor]:

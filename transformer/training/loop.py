@@ -3,121 +3,184 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
-
 from data.atomic import whole_directory
-from data.batches import Batch
 from data.prepared import Prepared
 from transformer.config import Settings, TrainSettings
+from transformer.errors import RunError
 from transformer.model_directory import Model, save_model
-from transformer.training.averaging import average_checkpoints, update_moving_average
+from transformer.training.averaging import average_checkpoints
 from transformer.training.checkpoint import (
-    Progress,
-    TrainingState,
     best_checkpoints,
     last_checkpoints,
+    load_checkpoint,
     newest_checkpoint,
-    save_checkpoint,
+    take_snapshot,
 )
-from transformer.training.choices import Choices, autocast
+from transformer.training.checkpoint_writer import CheckpointWriter
+from transformer.training.choices import Choices
+from transformer.training.group import ALONE, Group
 from transformer.training.interruption import interruption
-from transformer.training.loss import batch_loss
-from transformer.training.monitor import Monitor, UpdateResult
-from transformer.training.optimizer import clip_gradients, set_learning_rate
+from transformer.training.monitor import DivergenceError, Monitor
+from transformer.training.progress import Progress, Skipped
 from transformer.training.run_directory import RunDirectory
 from transformer.training.schedule import learning_rate
 from transformer.training.setup import set_up
-from transformer.training.stream import open_stream
-from transformer.training.validation import validate
+from transformer.training.sharding import whole_network
+from transformer.training.state import TrainingState
+from transformer.training.stream import UpdateStream, open_stream, refuse_impossible_mixing
+from transformer.training.update import update
+from transformer.training.validation import Evidence, Validation, is_better, validate
+
+_MOST_ROLLBACKS = 5  # between two checkpoints: if skipping so much does not help, it is not the data
 
 
-def train(settings: Settings, prepared: Prepared, run: RunDirectory) -> Path | None:
-    """Train, or go on training, until `max_steps` or the end of patience.
+@dataclass(frozen=True)
+class Finished:
+    """How a run ended."""
 
-    Returns the finished model's directory; None if the user interrupted, with everything saved.
+    model: Path | None  # None: a signal ended it, with everything saved
+    signal: int = 0
+
+
+def train(settings: Settings, prepared: Prepared, run: RunDirectory, group: Group = ALONE) -> Finished:
+    """Train, or go on training, until `max_steps` or the end of patience; in every process of the group.
 
     Raises:
         DataError: the shares of data.mixing do not fit the training corpora.
-        RunError: the run directory belongs to other settings or another vocabulary, or the loss is not finite.
+        RunError: the run directory belongs to other settings or another vocabulary, the disk is full, the loss is not
+            finite, or one sentence pair alone does not fit into memory.
     """
     wanted = settings.train
-    stream = open_stream(settings, prepared)  # first: it refuses shares that cannot be, before there is a run of them
-    state, model, choices = set_up(settings, prepared, run)
-    progress = state.progress
-    monitor = Monitor(run, progress, wanted.max_steps, stream.name)
-    saved_step = progress.step
-    begin = time.perf_counter() - progress.seconds
+    refuse_impossible_mixing(settings, prepared)
+    state, model, choices = set_up(settings, prepared, run, group)
+    stream = open_stream(settings, prepared, choices.max_tokens, group)
+    monitor = Monitor(run, state.progress, wanted.max_steps, stream.name, group)
+    writer = CheckpointWriter(run.checkpoints, model)
+    begin = time.perf_counter() - state.progress.seconds
+    n_rollbacks, stop = 0, 0
 
-    with closing(monitor), closing(stream), interruption() as interrupted:
-        while progress.step < wanted.max_steps and not _out_of_patience(progress, wanted):
-            # 1. The sentences of this update.
-            progress.epoch, progress.update, batches = stream.take(progress.epoch, progress.update)
-
-            # 2. One step of the optimizer.
+    with closing(writer), closing(monitor), closing(stream), interruption() as asked:
+        while not stop and state.progress.step < wanted.max_steps and not _out_of_patience(state.progress, wanted):
+            # 1. The sentences of this update, and one step of the optimizer.
+            progress = state.progress
+            taken = stream.take(progress.epoch, progress.update)
             lr = learning_rate(progress.step + 1, wanted, settings.model.d_model)
-            result = update(state, batches, lr, wanted, choices)
+            result = update(state, taken, lr, wanted, choices, group)
             monitor.add(result)
-            progress.step, progress.update = progress.step + 1, progress.update + 1
-            progress.n_tokens += result.n_tokens
+            progress.step, progress.epoch, progress.update = progress.step + 1, taken.part, taken.update + 1
+            progress.n_tokens += taken.n_tokens
             progress.seconds = time.perf_counter() - begin
 
-            # 3. What happens every so often.
-            stopping = interrupted.requested  # read once: it may be set while the lines below run
-            validated = progress.step % wanted.validate_every == 0 or progress.step == wanted.max_steps
-            regular = validated or progress.step % wanted.save_every == 0
-            if stopping or regular or progress.step % wanted.log_every == 0:
-                monitor.log(progress, lr)
-            if validated:
-                progress.validations.append(validate(state.evaluated, prepared, settings, choices, progress.step))
-                newest = progress.validations[-1]
+            # 2. What happens every so often.
+            stop, save = asked.agree(group)
+            validating = progress.step % wanted.validate_every == 0 or progress.step == wanted.max_steps
+            regular = validating or progress.step % wanted.save_every == 0
+            try:
+                if stop or save or regular or progress.step % wanted.log_every == 0:
+                    monitor.log(progress, lr, scaled=_scale_is_useful(state))
+            except DivergenceError as found:
+                n_rollbacks += 1
+                _roll_back(found, n_rollbacks, run, state, wanted, stream, writer, monitor)
+                stop = 0  # a signal that came with it comes again
+                continue
+            if validating:
+                newest = _validate(run, state, prepared, settings, choices, group)
                 monitor.log_validation(newest, best=newest == progress.best(wanted.best_by))
-            if stopping or regular:
-                best_by, keep = wanted.best_by, wanted.average_checkpoints
-                save_checkpoint(run.checkpoints, state, model, best_by=best_by, keep=keep, regular=regular)
-                saved_step = progress.step
+            if stop or save or regular:
+                snapshot = take_snapshot(state)
+                if group.is_first:
+                    best_by, keep = wanted.best_by, max(wanted.average_checkpoints, 2)
+                    writer.save(snapshot, best_by=best_by, keep=keep, regular=regular)
+                n_rollbacks = 0
                 monitor.restart_clock()
-            if stopping:
-                break
+            writer.check()
+        writer.wait()
 
-    assert saved_step == progress.step
-    if interrupted.requested and progress.step < wanted.max_steps:
-        return None
-    return _finish(run, state, model, wanted)
+    if stop and state.progress.step < wanted.max_steps:
+        return Finished(None, stop)
+    if group.is_first:
+        _finish(run, state, model, wanted)
+    group.share(None)
+    return Finished(run.model)
 
 
-def update(
-    state: TrainingState, batches: Sequence[Batch], lr: float, settings: TrainSettings, choices: Choices
-) -> UpdateResult:
-    """One step of the optimizer on the gradient of all micro-batches, divided once by all their target tokens."""
-    device = torch.device(choices.device)
-    network = state.network
-    n_tokens = sum(batch.n_tokens for batch in batches)
-    smoothed = torch.zeros((), device=device)
-    nll = torch.zeros((), device=device)
-    for batch in batches:
-        with autocast(choices):
-            loss = batch_loss(network, batch.to(device), settings.label_smoothing)
-        torch.autograd.backward(loss.smoothed / n_tokens)
-        smoothed += loss.smoothed.detach()
-        nll += loss.nll
-    grad_norm = clip_gradients(network, settings.clip_norm)
-    set_learning_rate(state.optimizer, lr)
-    state.optimizer.step()
-    state.optimizer.zero_grad(set_to_none=True)
-    if state.average is not None and settings.ema_decay is not None:
-        update_moving_average(state.average, network, state.progress.step, settings.ema_decay)
-    n_real = sum(batch.n_tokens + batch.n_src_tokens for batch in batches)
-    n_padded = sum(batch.src.numel() + batch.tgt_out.numel() for batch in batches)
-    return UpdateResult(smoothed, nll, grad_norm, n_tokens, n_real, n_padded)
+def _scale_is_useful(state: TrainingState) -> bool:
+    """In fp16, gradients that overflow now and then lower the loss's scale; below 1 they are not its fault."""
+    return state.scaler is not None and state.scaler.get_scale() >= 1
+
+
+def _validate(
+    run: RunDirectory, state: TrainingState, prepared: Prepared, settings: Settings, choices: Choices, group: Group
+) -> Validation:
+    """Validate, compare with the best before if patience asks for it, and note the result in the state's progress."""
+    progress, wanted = state.progress, settings.train
+    found, evidence = validate(whole_network(state.evaluated), prepared, settings, choices, progress.step, group)
+    best = progress.best(wanted.best_by, wanted.patience_significance)
+    if wanted.patience_significance and best is not None:
+        better = None
+        if group.is_first:  # for all: where machines differ by rounding, they must still agree when to end
+            old = Evidence.load(run.evidence(best.step))
+            better = is_better(evidence, old, prepared.valid_text[1], wanted.best_by, progress.step)
+        found = replace(found, better=group.share(better))
+    if group.is_first:
+        run.save_evidence(progress.step, evidence)
+    progress.validations.append(found)
+    return found
 
 
 def _out_of_patience(progress: Progress, settings: TrainSettings) -> bool:
     """Early stopping: too many validations in a row without a new best."""
-    return settings.patience is not None and progress.validations_since_best(settings.best_by) >= settings.patience
+    if settings.patience is None:
+        return False
+    return progress.validations_since_best(settings.best_by, settings.patience_significance) >= settings.patience
+
+
+def _roll_back(
+    found: DivergenceError,
+    n_rollbacks: int,
+    run: RunDirectory,
+    state: TrainingState,
+    settings: TrainSettings,
+    stream: UpdateStream,
+    writer: CheckpointWriter,
+    monitor: Monitor,
+) -> None:
+    """Go back to the last checkpoint and on behind the update that diverged, whose data are skipped and reported.
+
+    Raises:
+        RunError: the settings say stop, there is no checkpoint yet, or it has been of no use.
+    """
+    writer.wait()
+    monitor.group.share(None)  # the first has waited for its writer: all see the same checkpoints
+    checkpoint = newest_checkpoint(run.checkpoints)
+    sentences = stream.sentences(found.part, found.update)
+    first_few = ", ".join(f"{number + 1:,}" for number in sorted(sentences)[:5])
+    where = (
+        f"{found}: not a finite number; update {found.update + 1:,} of {monitor.part} {found.part + 1}, of "
+        f"{len(sentences):,} prepared pairs ({first_few}, …)"
+    )
+    if settings.on_divergence == "stop" or checkpoint is None or n_rollbacks > _MOST_ROLLBACKS:
+        tried = f", {n_rollbacks - 1} times in a row" if n_rollbacks > _MOST_ROLLBACKS else ""
+        raise RunError(
+            f"{where}{tried}. The last healthy checkpoint is {checkpoint or 'none'}. Train again under another name "
+            "(name=…) with a lower train.lr, more train.warmup_steps, or train.clip_norm; or go on with "
+            "train.on_divergence=rollback, which skips these data"
+        )
+    load_checkpoint(checkpoint, state)
+    progress = state.progress
+    first = progress.update if progress.epoch == found.part else 0
+    skipped = Skipped(found.part, first, found.update + 1, found.step)
+    progress.skipped.append(skipped)
+    progress.epoch, progress.update = skipped.part, skipped.end
+    monitor.rewind(progress)
+    monitor.say(
+        f"{where}; back to step {progress.step:,}, and updates {skipped.first + 1:,} to "
+        f"{skipped.end:,} of {monitor.part} {skipped.part + 1} are skipped"
+    )
 
 
 def _finish(run: RunDirectory, state: TrainingState, model: Model, settings: TrainSettings) -> Path:

@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import torch
-from torch import Tensor
 from tqdm import tqdm
 
-from transformer.errors import RunError
-from transformer.training.checkpoint import Progress
+from transformer.training.group import ALONE, Group
+from transformer.training.progress import Progress
 from transformer.training.run_directory import RunDirectory
+from transformer.training.update import UpdateResult
 from transformer.training.validation import Validation, perplexity
 
 
-@dataclass
-class UpdateResult:
-    """What one update did; tensors, so that the device is waited for only when they are read."""
+class DivergenceError(Exception):
+    """The loss or the gradient of an update was no finite number."""
 
-    smoothed: Tensor  # summed over the tokens, nats
-    nll: Tensor  # summed over the tokens, nats
-    grad_norm: Tensor  # before clipping
-    n_tokens: int  # real target tokens
-    n_real: int  # real tokens, both sides
-    n_padded: int  # tokens with padding, both sides
+    def __init__(self, step: int, result: UpdateResult, what: str) -> None:
+        super().__init__(f"step {step} ({what})")
+        self.step, self.part, self.update, self.what = step, result.part, result.update, what
 
 
 class Monitor:
-    """Collects updates and reports their averages every `log_every` steps."""
+    """Collects updates and reports their averages every `log_every` steps; only the first process writes."""
 
-    def __init__(self, run: RunDirectory, progress: Progress, max_steps: int, part: str = "epoch") -> None:
-        self.run = run
+    def __init__(
+        self, run: RunDirectory, progress: Progress, max_steps: int, part: str = "epoch", group: Group = ALONE
+    ) -> None:
+        self.run, self.group = run, group
         self.part = part  # what progress.epoch counts: epochs, or stages of data.mixing
         self.live = sys.stderr.isatty()  # in a file, a bar every tenth of a second would be all there is to read
         self.bar = tqdm(
@@ -43,9 +42,10 @@ class Monitor:
             dynamic_ncols=True,
             smoothing=0.05,
             mininterval=0.1 if self.live else 30,
+            disable=not group.is_first,
         )
         self.bar.set_description(f"{part} {progress.epoch + 1}")
-        self.board = _open_tensorboard(run, progress.step)
+        self.board = _open_tensorboard(run, progress.step) if group.is_first else None
         self._restart()
 
     def add(self, result: UpdateResult) -> None:
@@ -53,23 +53,27 @@ class Monitor:
         self.results.append(result)
         self.bar.update()
 
-    def log(self, progress: Progress, lr: float) -> None:
-        """Report the updates since the last call.
+    def log(self, progress: Progress, lr: float, *, scaled: bool = False) -> None:
+        """Report the updates since the last call; every process must call this.
+
+        `scaled`: the loss is scaled for fp16, where a gradient that is too large now and then is no fault.
 
         Raises:
-            RunError: the loss is not a finite number.
+            DivergenceError: a loss or gradient is not a finite number.
         """
-        n_tokens = sum(r.n_tokens for r in self.results)
-        nll = float(torch.stack([r.nll for r in self.results]).sum(dtype=torch.float64)) / n_tokens
-        smoothed = float(torch.stack([r.smoothed for r in self.results]).sum(dtype=torch.float64)) / n_tokens
-        grad_norm = float(torch.stack([r.grad_norm for r in self.results]).mean())
-        seconds = time.perf_counter() - self.begin  # only now has the device done all of it
-        if not torch.isfinite(torch.tensor([nll, smoothed, grad_norm])).all():
-            raise RunError(
-                f"step {progress.step}: loss {nll} or gradient {grad_norm} is not a finite number. "
-                "Train again under another name (name=…), with a lower train.lr, more train.warmup_steps, or "
-                f"train.clip_norm set; the checkpoints in {self.run.checkpoints} are from before."
-            )
+        results, begin = self.results, self.begin
+        sums = torch.stack([torch.stack([r.nll, r.smoothed]) for r in results]).to("cpu", torch.float64)
+        norms = torch.stack([r.grad_norm for r in results]).to("cpu", torch.float64)
+        seconds = time.perf_counter() - begin  # only now has the device done all of it
+        self.group.sum(sums)
+        padding = self.group.sum(torch.tensor([sum(r.n_real for r in results), sum(r.n_padded for r in results)]))
+        self._restart()
+        for number, ((nll, smoothed), norm) in enumerate(zip(sums.tolist(), norms.tolist(), strict=True), 1):
+            if not math.isfinite(nll + smoothed) or not (scaled or math.isfinite(norm)):
+                step = progress.step - len(results) + number
+                raise DivergenceError(step, results[number - 1], f"loss {smoothed}, gradient norm {norm}")
+        n_tokens = sum(r.n_tokens for r in results)
+        nll, smoothed = (sums.sum(dim=0) / n_tokens).tolist()
         self._write(
             {
                 "step": progress.step,
@@ -78,10 +82,10 @@ class Monitor:
                 "nll_per_token": nll,
                 "perplexity": perplexity(nll),
                 "smoothed_loss_per_token": smoothed,
-                "grad_norm": grad_norm,
+                "grad_norm": float(norms.mean()),
                 "n_tokens": progress.n_tokens,
                 "tokens_per_second": n_tokens / seconds,
-                "padding_share": 1 - sum(r.n_real for r in self.results) / sum(r.n_padded for r in self.results),
+                "padding_share": 1 - int(padding[0]) / int(padding[1]),
                 "seconds": progress.seconds,
             }
         )
@@ -90,6 +94,13 @@ class Monitor:
             f"loss {smoothed:.3f}, ppl {perplexity(nll):.2f}, lr {lr:.2e}, {n_tokens / seconds:,.0f} tok/s",
             refresh=self.live,
         )
+
+    def rewind(self, progress: Progress) -> None:
+        """Forget the updates after a checkpoint that the run has gone back to."""
+        if self.group.is_first:
+            self.run.forget_metrics_after(progress.step)
+            self.bar.n = progress.step
+            self.bar.refresh()
         self._restart()
 
     def log_validation(self, validation: Validation, best: bool) -> None:
@@ -97,12 +108,12 @@ class Monitor:
         values = asdict(validation)
         self._write(
             {"step": values.pop("step")}
-            | {f"valid_{name}": value for name, value in values.items()}
+            | {f"valid_{name}": value for name, value in values.items() if value is not None}
             | {"valid_perplexity": validation.perplexity}
         )
         self.say(
             f"step {validation.step}: validation perplexity {validation.perplexity:.3f}, "
-            f"BLEU {validation.bleu:.2f}{' (best so far)' if best else ''}"
+            f"BLEU {validation.bleu:.2f}, chrF {validation.chrf:.2f}{' (best so far)' if best else ''}"
         )
 
     def restart_clock(self) -> None:
@@ -111,7 +122,8 @@ class Monitor:
 
     def say(self, message: str) -> None:
         """Print a line above the bar."""
-        self.bar.write(message, file=self.bar.fp)
+        if self.group.is_first:
+            self.bar.write(message, file=self.bar.fp)
 
     def close(self) -> None:
         """Finish bar and files."""
@@ -120,7 +132,8 @@ class Monitor:
             self.board.close()
 
     def _write(self, values: dict[str, Any]) -> None:
-        self.run.log(values)
+        if self.group.is_first:
+            self.run.log(values)
         if self.board is not None:
             for name, value in values.items():
                 if name != "step":

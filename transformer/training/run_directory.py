@@ -2,12 +2,16 @@
 
 settings.yaml    every setting, resolved          metrics.jsonl    one line per log interval and per validation
 choices.json     what was chosen by timing        checkpoints/     see `checkpoint`
+record.json      versions, data, device: `record` validation/      what each validation translated
 model/           the finished model               tensorboard/     the same metrics, if tensorboard is installed
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import weakref
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,6 +24,7 @@ from transformer.config_file import differences, load_config, save_settings
 from transformer.errors import RunError
 from transformer.files import sweep
 from transformer.training.choices import Choices
+from transformer.training.validation import Evidence
 
 # Settings that may change between two parts of a run: they decide how long it is, how it is watched, and what is made
 # of it, not what an update does. (max_steps and cooldown_steps move the end of the schedule, which is the point.)
@@ -27,10 +32,14 @@ CHANGEABLE = {
     "train.max_steps",
     "train.cooldown_steps",
     "train.threads",
+    "train.max_tokens",  # where no pair is longer than either: see `setup`
+    "train.parallel",
+    "train.on_divergence",
     "train.validate_every",
     "train.validate_beam_size",
     "train.best_by",
     "train.patience",
+    "train.patience_significance",
     "train.save_every",
     "train.log_every",
     "train.average_checkpoints",
@@ -46,22 +55,42 @@ class RunDirectory:
         self.path = path
         self.settings = path / "settings.yaml"
         self.choices = path / "choices.json"
+        self.record = path / "record.json"
         self.metrics = path / "metrics.jsonl"
         self.checkpoints = path / "checkpoints"
         self.model = path / "model"
         self.tensorboard = path / "tensorboard"
+        self._is_locked = False
 
     def open(self, settings: Settings) -> None:
         """Begin a run here, or go on with the one that is here.
 
         Raises:
-            RunError: it is a run of other settings; the message says which differ.
+            RunError: it is a run of other settings (the message says which differ), or another process trains here.
         """
         self.checkpoints.mkdir(parents=True, exist_ok=True)
+        self._take_lock()
         sweep(self.path)
         if self.settings.exists():
             self._refuse_other_settings(settings)
         save_settings(settings, self.settings)
+
+    def _take_lock(self) -> None:
+        """Until the run is let go of or the process ends: two would remove each other's checkpoints."""
+        if self._is_locked:
+            return
+        lock = os.open(self.checkpoints, os.O_RDONLY)
+        weakref.finalize(self, os.close, lock)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RunError(
+                f"{self.path}: another process is training here; wait for it, end it, or give this run another name "
+                "(name=…)"
+            ) from error
+        except OSError:  # a file system without locks
+            pass
+        self._is_locked = True
 
     def load_choices(self) -> Choices | None:
         """The choices recorded when the run began."""
@@ -81,6 +110,16 @@ class RunDirectory:
         """Append one JSON line to the metrics."""
         with self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(values) + "\n")
+
+    def evidence(self, step: int) -> Path:
+        """Where the translations of a validation are."""
+        return self.path / "validation" / f"step-{step:08d}.tsv"
+
+    def save_evidence(self, step: int, evidence: Evidence) -> None:
+        """Write the translations of a validation."""
+        path = self.evidence(step)
+        path.parent.mkdir(exist_ok=True)
+        evidence.save(path)
 
     def forget_metrics_after(self, step: int) -> None:
         """Drop the lines of steps that were not saved and will be done again, and a half-written last line."""

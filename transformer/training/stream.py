@@ -14,13 +14,14 @@ import numpy as np
 from tqdm import tqdm
 
 from data.augmentation import Augmentation, Rates, Side
-from data.batches import Batch, Epochs, Integers, collate, cut_micro_batches
+from data.batches import Batch, Epochs, Integers, collate, cut_micro_batches, longer_side, without_targets
 from data.errors import DataError
 from data.mixing import CorpusRange, Mixture, Stage, corpus_ranges, shares_by_size, shares_by_weight
 from data.prepared import ParallelIds, Prepared
 from transformer.config import Settings
 from transformer.config_augmentation import AugmentationSettings, SubwordSampling
 from transformer.config_mixing import MixingSettings, MixingStage
+from transformer.training.group import ALONE, Group
 
 
 class Order(Protocol):
@@ -38,20 +39,31 @@ class Order(Protocol):
 
 
 class Update(NamedTuple):
-    """The micro-batches of an update, and its place."""
+    """The micro-batches of an update that are this process's, its place, and its tokens."""
 
     part: int  # epoch or stage
     update: int
-    batches: list[Batch]
+    batches: list[Batch]  # equally many for every process
+    n_tokens: int  # real target tokens of all processes
 
 
 class UpdateStream:
-    """Makes updates; while one is trained on, a thread prepares the next."""
+    """Makes updates; while one is trained on, a thread prepares the next.
+
+    Of the micro-batches of an update, each process of `group` takes every `size`-th: together they are the update that
+    one process alone would train on.
+    """
 
     def __init__(
-        self, corpus: ParallelIds, order: Order, max_tokens: int, augmentation: Augmentation | None = None
+        self,
+        corpus: ParallelIds,
+        order: Order,
+        max_tokens: int,
+        augmentation: Augmentation | None = None,
+        group: Group = ALONE,
     ) -> None:
         self._corpus, self._order, self._max_tokens, self._augmentation = corpus, order, max_tokens, augmentation
+        self._group = group
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="next update")
         self._next: tuple[tuple[int, int], Future[Update]] | None = None
 
@@ -66,11 +78,17 @@ class UpdateStream:
         ahead = self._next
         if ahead is None or ahead[0] != wanted:
             self._forget()
-            ahead = (wanted, self._executor.submit(self._make, part, update))
+            ahead = (wanted, self._executor.submit(self.make, part, update))
         made = ahead[1].result()
         following = (made.part, made.update + 1)
-        self._next = (following, self._executor.submit(self._make, *following))
+        self._next = (following, self._executor.submit(self.make, *following))
         return made
+
+    def sentences(self, part: int, update: int) -> list[int]:
+        """Which of the prepared pairs an update is made of."""
+        place = self._executor.submit(self._order.sentences, part, update)  # by the thread that holds the order
+        found: list[int] = place.result().tolist()
+        return found
 
     def close(self) -> None:
         """Leave the next update unmade."""
@@ -82,43 +100,59 @@ class UpdateStream:
             self._next[1].cancel()
             self._next = None
 
-    def _make(self, part: int, update: int) -> Update:
+    def make(self, part: int, update: int) -> Update:
+        """The same, made here and now; `take` has it done ahead."""
         part, update = self._order.place(part, update)
         corpus, sentences = self._corpus, self._order.sentences(part, update)
+        rank, size = self._group.rank, self._group.size
         if self._augmentation is not None:
             corpus = self._augmentation.apply(corpus, sentences, part, update)
             sentences = np.arange(len(corpus))
-        columns = np.maximum(corpus.src_lengths[sentences], corpus.tgt_lengths[sentences]) + 1
-        parts = cut_micro_batches(columns, self._max_tokens)
-        return Update(part, update, [collate(corpus, sentences[places]) for places in parts])
+        tgt_lengths = corpus.tgt_lengths[sentences]
+        columns = np.maximum(corpus.src_lengths[sentences], tgt_lengths) + 1
+        own = cut_micro_batches(columns, self._max_tokens, multiple_of=size)[rank::size]
+        batches = [
+            collate(corpus, sentences[places]) if len(places) else without_targets(collate(corpus, sentences[-1:]))
+            for places in own
+        ]
+        return Update(part, update, batches, int(tgt_lengths.sum(dtype=np.int64)) + len(sentences))
 
 
-def open_stream(settings: Settings, prepared: Prepared) -> UpdateStream:
-    """The stream that the settings describe.
+def open_stream(settings: Settings, prepared: Prepared, max_tokens: int, group: Group = ALONE) -> UpdateStream:
+    """The stream that the settings describe, in micro-batches of `max_tokens`.
 
     Raises:
         DataError: data.mixing names corpora that are not there, or does not name one that is.
     """
-    order = _order(settings, prepared)
-    return UpdateStream(prepared.train, order, settings.train.max_tokens, _augmentation(settings, prepared))
+    order = _order(settings, prepared, max_tokens)
+    if settings.data.mixing is not None and group.is_first:
+        _announce_mixing(settings.data.mixing, prepared)
+    return UpdateStream(prepared.train, order, max_tokens, _augmentation(settings, prepared, max_tokens), group)
 
 
-def _order(settings: Settings, prepared: Prepared) -> Order:
-    sizes = {
-        "batch_tokens": settings.train.batch_tokens,
-        "max_tokens": settings.train.max_tokens,
-        "seed": settings.seed,
-    }
+def refuse_impossible_mixing(settings: Settings, prepared: Prepared) -> None:
+    """Before there is a run of it. Raises DataError as `open_stream`."""
+    if settings.data.mixing is not None:
+        budget = settings.train.max_tokens
+        _order(settings, prepared, int(longer_side(prepared.train).max(initial=1)) if budget == "auto" else budget)
+
+
+def _order(settings: Settings, prepared: Prepared, max_tokens: int) -> Order:
+    sizes = {"batch_tokens": settings.train.batch_tokens, "max_tokens": max_tokens, "seed": settings.seed}
     mixing = settings.data.mixing
     if mixing is None:
         return Epochs(prepared.train, **sizes)
+    corpora = corpus_ranges(prepared.manifest["counts"]["train"], len(prepared.train))
+    return Mixture(prepared.train, corpora, _stages(mixing, corpora), **sizes)
+
+
+def _announce_mixing(mixing: MixingSettings, prepared: Prepared) -> None:
     corpora = corpus_ranges(prepared.manifest["counts"]["train"], len(prepared.train))
     stages = _stages(mixing, corpora)
     for number, stage in enumerate(stages, 1):
         shares = ", ".join(f"{corpus.name} {share:.1%}" for corpus, share in zip(corpora, stage.shares, strict=True))
         until = f"until step {stage.until:,}" if stage.until is not None else "to the end"
         tqdm.write(f"mixing, stage {number} of {len(stages)}, {until}: {shares}", file=sys.stderr)
-    return Mixture(prepared.train, corpora, stages, **sizes)
 
 
 def _stages(mixing: MixingSettings, corpora: Sequence[CorpusRange]) -> list[Stage]:
@@ -142,7 +176,7 @@ def _stages(mixing: MixingSettings, corpora: Sequence[CorpusRange]) -> list[Stag
     return stages
 
 
-def _augmentation(settings: Settings, prepared: Prepared) -> Augmentation | None:
+def _augmentation(settings: Settings, prepared: Prepared, max_tokens: int) -> Augmentation | None:
     """None where nothing is to be changed: then nothing is decoded either."""
     wanted = settings.train.augmentation
     if wanted is None or wanted == AugmentationSettings():
@@ -151,7 +185,7 @@ def _augmentation(settings: Settings, prepared: Prepared) -> Augmentation | None
         Side(prepared.src_vocabulary, _sampling(wanted.src)),
         Side(prepared.tgt_vocabulary, _sampling(wanted.tgt)),
         Rates(**wanted.model_dump(exclude={"src", "tgt"})),
-        max_tokens=settings.train.max_tokens,
+        max_tokens=max_tokens,
         seed=settings.seed,
     )
 

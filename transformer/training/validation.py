@@ -1,20 +1,39 @@
-"""Validation: perplexity of the unsmoothed loss, and BLEU through the Translator that users get."""
+"""Validation: perplexity of the unsmoothed loss, and BLEU and chrF through the Translator that users get."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import torch
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from torch import Tensor
+from torch.nn import functional as F
 
-from data.batches import EpochPlan, collate
-from data.prepared import Prepared
+from data.batches import Batch, EpochPlan, collate, longer_side
+from data.lines import read_written_lines, write_lines
+from data.prepared import ParallelIds, Prepared
+from data.vocabulary import PAD_ID
 from transformer.config import Settings
+from transformer.errors import RunError
 from transformer.evaluation.metrics import score
 from transformer.inference.translator import Translator
+from transformer.masks import padding_mask
 from transformer.model import Transformer
 from transformer.training.choices import Choices, autocast
-from transformer.training.loss import batch_loss
+from transformer.training.group import Group
+
+_METRICS = {"bleu": BLEU(tokenize="13a", effective_order=False, force=True), "chrf": CHRF()}  # as in metrics.score
+_CHUNK_ROWS = 512  # tokens whose logits exist at once
+_RESAMPLES = 1000
+_SIGNIFICANCE = 0.05  # p below which one validation is better than another
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -24,6 +43,8 @@ class Validation:
     step: int
     nll_per_token: float  # nats, unsmoothed
     bleu: float  # sacreBLEU, detokenised text against raw references
+    chrf: float | None = None  # likewise; None: by a version that did not measure it
+    better: bool | None = None  # significantly, than the best before (see `is_better`); None: not compared
 
     @property
     def perplexity(self) -> float:
@@ -31,8 +52,42 @@ class Validation:
         return perplexity(self.nll_per_token)
 
     def key(self, best_by: str) -> float:
-        """What is compared, higher is better."""
-        return self.bleu if best_by == "bleu" else -self.nll_per_token
+        """What is compared, higher is better; a figure that is missing or no number is the worst."""
+        value = {"bleu": self.bleu, "chrf": self.chrf, "nll": -self.nll_per_token}[best_by]
+        return -math.inf if value is None or math.isnan(value) else value
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a validation found about each sentence, kept so that later ones can be compared with it."""
+
+    hypotheses: list[str]
+    nll: list[float]  # −log P of the reference, nats
+
+    def save(self, path: Path) -> None:
+        """Write a line for each sentence: nll, tab, hypothesis. Raises OSError."""
+        columns = zip(self.nll, self.hypotheses, strict=True)
+        write_lines(path, (f"{nll!r}\t{hypothesis}" for nll, hypothesis in columns))
+
+    @classmethod
+    def load(cls, path: Path) -> Evidence:
+        """Read what `save` wrote, to the last bit.
+
+        Raises:
+            RunError: the file is missing or damaged.
+        """
+        evidence = cls([], [])
+        try:
+            for line in read_written_lines(path):
+                nll, hypothesis = line.split("\t", 1)
+                evidence.nll.append(float(nll))
+                evidence.hypotheses.append(hypothesis)
+        except (OSError, ValueError) as error:
+            raise RunError(
+                f"{path}: missing or damaged; it holds the best validation so far, which the next is to be compared "
+                "with: restore it, or go on with train.patience_significance=false"
+            ) from error
+        return evidence
 
 
 def perplexity(nll_per_token: float) -> float:
@@ -40,35 +95,119 @@ def perplexity(nll_per_token: float) -> float:
     return math.exp(nll_per_token) if nll_per_token < 700 else math.inf
 
 
-def validate(network: Transformer, prepared: Prepared, settings: Settings, choices: Choices, step: int) -> Validation:
-    """Score the network, in evaluation mode, on the whole validation set; draws no random numbers."""
+def validate(
+    network: Transformer, prepared: Prepared, settings: Settings, choices: Choices, step: int, group: Group
+) -> tuple[Validation, Evidence]:
+    """Score the network, in evaluation mode, on the whole validation set; draws no random numbers.
+
+    The processes of the group, each with the whole network, share the work, and all get the same result, which does not
+    depend on how many they are.
+
+    Raises:
+        DataError: the numbers of source and target sentences differ.
+        RunError: the network's output is not a number.
+    """
+    max_tokens = choices.max_tokens or settings.train.max_tokens
+    assert isinstance(max_tokens, int), "train.max_tokens: auto is for choices to resolve"
+    src, tgt = prepared.valid_text
     training = network.training
     network.eval()
     try:
-        nll = validation_nll(network, prepared, settings.train.max_tokens, choices)
-        translate = settings.translate.model_copy(update={"beam_size": settings.train.validate_beam_size})
-        translator = Translator(
-            network, prepared.src_vocabulary, prepared.tgt_vocabulary, translate, torch.device(choices.device)
-        )
-        src, tgt = prepared.valid_text
-        bleu = score(translator.translate(src), tgt).bleu
+        nll = sentence_nll(network, prepared.valid, max_tokens, choices, group)
+        hypotheses = _translations(network, src, prepared, settings, choices, group)
     finally:
         network.train(training)
-    return Validation(step, nll, bleu)
+    scores = score(hypotheses, tgt)
+    n_tokens = int((prepared.valid.tgt_lengths + 1).sum())
+    validation = Validation(step, math.fsum(nll) / n_tokens, scores.bleu, scores.chrf)
+    return validation, Evidence(hypotheses, nll.tolist())
+
+
+def _translations(
+    network: Transformer, src: Sequence[str], prepared: Prepared, settings: Settings, choices: Choices, group: Group
+) -> list[str]:
+    """A translation of every sentence; each process makes every size-th one."""
+    translate = settings.translate.model_copy(update={"beam_size": settings.train.validate_beam_size})
+    translator = Translator(
+        network, prepared.src_vocabulary, prepared.tgt_vocabulary, translate, torch.device(choices.device)
+    )
+    hypotheses = [""] * len(src)
+    for rank, translated in enumerate(group.gather(translator.translate(src[group.rank :: group.size]))):
+        hypotheses[rank :: group.size] = translated
+    return hypotheses
 
 
 @torch.no_grad()
-def validation_nll(network: Transformer, prepared: Prepared, max_tokens: int, choices: Choices) -> float:
-    """Nats per target token, every pair counted, also one that is longer than training's budget."""
-    valid = prepared.valid
-    longest = int(max(valid.src_lengths.max(initial=0), valid.tgt_lengths.max(initial=0))) + 1
-    budget = max(max_tokens, longest)
+def sentence_nll(network: Transformer, valid: ParallelIds, max_tokens: int, choices: Choices, group: Group) -> Floats:
+    """−log P of each target sentence in nats, unsmoothed; every pair counts, also one longer than training's budget.
+
+    The processes share out whole batches: a sentence stands beside the same others, and is rounded alike, however many
+    processes there are.
+    """
+    budget = max(max_tokens, int(longer_side(valid).max(initial=0)))
     plan = EpochPlan(valid, batch_tokens=budget, max_tokens=budget, seed=0, epoch=0)
-    total, n_tokens = torch.zeros((), dtype=torch.float64), 0
-    for update in range(len(plan)):
-        for sentences in plan.micro_batches(update):
-            batch = collate(valid, sentences).to(torch.device(choices.device))
-            with autocast(choices):
-                total += batch_loss(network, batch, smoothing=0.0).nll.double().cpu()
-            n_tokens += batch.n_tokens
-    return float(total) / n_tokens
+    batches = [sentences for update in range(len(plan)) for sentences in plan.micro_batches(update)]
+    nll = np.zeros(len(valid))
+    for sentences in batches[group.rank :: group.size]:
+        batch = collate(valid, sentences).to(torch.device(choices.device))
+        with autocast(choices):
+            nll[sentences] = _row_nll(network, batch).numpy()
+    return group.sum(torch.from_numpy(nll)).numpy()  # a sentence is 0 in all processes but one
+
+
+def _row_nll(network: Transformer, batch: Batch) -> Tensor:
+    """−log P of each row's target: (B,), fp64, on the CPU, which adds a row's tokens in the same order every time."""
+    src_mask = padding_mask(batch.src, PAD_ID)
+    hidden = network.decode(batch.tgt_in, network.encode(batch.src, src_mask), src_mask)  # (B, T, D)
+    hidden = hidden.flatten(0, 1).index_select(0, batch.targets)  # (B · T, D) → (n_tokens, D)
+    targets = batch.tgt_out.flatten().index_select(0, batch.targets)
+    chunks = zip(torch.split(hidden, _CHUNK_ROWS), torch.split(targets, _CHUNK_ROWS), strict=True)
+    nll = torch.cat([F.cross_entropy(network.project(h).float(), t, reduction="none") for h, t in chunks])
+    rows = (batch.targets // batch.tgt_out.size(1)).cpu()
+    return torch.zeros(len(batch.src), dtype=torch.float64).index_add_(0, rows, nll.cpu().double())
+
+
+def is_better(new: Evidence, old: Evidence, references: Sequence[str], best_by: str, seed: int) -> bool:
+    """Whether `new` is better than `old` with p < 0.05, by paired bootstrap resampling (Koehn 2004).
+
+    Validation sets as large as this one are drawn from it, with replacement, the same sentences for both: p is the
+    share of sets on which `new` is not the better one.
+
+    Args:
+        best_by: bleu, chrf or nll.
+        seed: of the draws; give the step, and a resumed run decides as an undisturbed one.
+
+    Raises:
+        RunError: they are not of the same sentences.
+    """
+    counts = [len(new.hypotheses), len(old.hypotheses), len(references)]
+    if len(set(counts)) > 1:  # sacrebleu would compare the first ones in silence
+        raise RunError(
+            f"the validation data have changed during the run: the newest validation is of {counts[0]} sentences, the "
+            f"best one of {counts[1]}, and there are {counts[2]} references. Restore the data, or go on with "
+            "train.patience_significance=false"
+        )
+    new_statistics, old_statistics = (_statistics(each, references, best_by) for each in (new, old))
+    random, n = np.random.default_rng(seed), len(references)
+    n_not_better = 0
+    for _ in range(_RESAMPLES):
+        times_drawn = np.bincount(random.integers(n, size=n), minlength=n).astype(np.float64)
+        drawn_new, drawn_old = (_figure(times_drawn @ each, best_by) for each in (new_statistics, old_statistics))
+        n_not_better += not drawn_new > drawn_old
+    return n_not_better / _RESAMPLES < _SIGNIFICANCE
+
+
+def _statistics(evidence: Evidence, references: Sequence[str], best_by: str) -> Floats:
+    """What is to be summed over sentences to find a figure of all of them: (N, number of statistics)."""
+    if best_by == "nll":
+        return np.array(evidence.nll)[:, None]  # (N,) → (N, 1)
+    # Of sacrebleu's public interface only its own paired test reads these, and that one takes no seed and no nll.
+    statistics = _METRICS[best_by]._extract_corpus_statistics(evidence.hypotheses, [references])
+    return np.array(statistics, dtype=np.float64)
+
+
+def _figure(sums: Floats, best_by: str) -> float:
+    """The figure of the sentences whose statistics were summed, higher is better."""
+    if best_by == "nll":
+        return -float(sums[0])  # the same sentences were drawn for both, so there is no need to divide by their tokens
+    return float(_METRICS[best_by]._compute_score_from_stats(sums.tolist()).score)

@@ -17,8 +17,10 @@ from transformer.config import Settings
 from transformer.model_directory import Model, new_network
 from transformer.training import monitor
 from transformer.training.averaging import moving_average_copy
-from transformer.training.checkpoint import Progress, TrainingState, save_checkpoint
-from transformer.training.optimizer import make_optimizer
+from transformer.training.checkpoint import save_checkpoint, take_snapshot
+from transformer.training.optimizer import make_optimizers
+from transformer.training.progress import Progress
+from transformer.training.state import TrainingState
 from transformer.training.validation import Validation
 
 MakeSettings = Callable[..., Settings]
@@ -106,7 +108,7 @@ def make_state(prepared: Prepared) -> MakeState:
         torch.manual_seed(settings.seed)
         network = new_network(settings.model, vocabulary, vocabulary)
         average = moving_average_copy(network) if settings.train.ema_decay is not None else None
-        state = TrainingState(network, average, make_optimizer(network, settings.train), Progress())
+        state = TrainingState(network, average, make_optimizers(network, settings.train), Progress())
         return state, Model(network, settings.model, settings.translate, vocabulary, vocabulary, "en", "de")
 
     return make
@@ -130,8 +132,9 @@ def make_trained(make_state: MakeState) -> MakeState:
                     parameter += torch.randn_like(parameter)
         for parameter in state.network.parameters():
             parameter.grad = torch.randn_like(parameter)
-        state.optimizer.step()
-        state.optimizer.zero_grad()
+        for optimizer in state.optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
         state.progress = Progress(4, 2, 1, 999, 0.1 + 0.2, [Validation(2, 3.25, 1 / 3), Validation(4, 3.5, 1e-300)])
         return state, model
 
@@ -144,7 +147,7 @@ def save() -> Callable[..., Path]:
 
     def save(directory: Path, state: TrainingState, model: Model, keep: int = 2) -> Path:
         directory.mkdir(exist_ok=True)
-        return save_checkpoint(directory, state, model, best_by="bleu", keep=keep)
+        return save_checkpoint(directory, take_snapshot(state), model, best_by="bleu", keep=keep)
 
     return save
 

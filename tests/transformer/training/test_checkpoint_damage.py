@@ -24,11 +24,12 @@ from transformer.training import checkpoint
 from transformer.training.checkpoint import (
     PROGRESS,
     STATE,
-    TrainingState,
     last_checkpoints,
     list_checkpoints,
     load_checkpoint,
+    sound_checkpoint,
 )
+from transformer.training.state import TrainingState
 
 Trained = tuple[TrainingState, Model]
 Save = Callable[..., Path]
@@ -108,6 +109,49 @@ def test_a_checkpoint_of_a_newer_format_asks_for_a_newer_program(tmp_path: Path,
     message = refusal(path, trained[0])
     assert "format 99" in message
     assert "update the program" in message
+
+
+# --- the checkpoint before ---
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "model.json", "vocabulary.model", STATE, PROGRESS])
+@pytest.mark.parametrize("how", ["flipped", "truncated", "missing"])
+def test_case_c3_where_the_newest_is_damaged_a_run_goes_on_from_the_one_before(
+    name: str, how: str, tmp_path: Path, save: Save, trained: Trained, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state, model = trained
+    before = save(tmp_path, state, model)
+    state.progress.step = 6
+    newest = save(tmp_path, state, model)
+    assert sound_checkpoint(tmp_path) == newest
+    file = newest / name
+    content = bytearray(file.read_bytes())
+    content[len(content) // 3] ^= 4
+    if how == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(content if how == "flipped" else content[:-9])
+    assert sound_checkpoint(tmp_path) == before
+    told = capsys.readouterr().err
+    assert str(file) in told and "going on from" in told and before.name in told
+    assert list(list_checkpoints(tmp_path)) == [4]  # nothing reads the damaged one again
+    assert (tmp_path / f"damaged-{newest.name}").is_dir()
+
+
+def test_where_all_are_damaged_the_run_does_not_begin_anew_in_silence(
+    tmp_path: Path, save: Save, trained: Trained
+) -> None:
+    state, model = trained
+    paths = []
+    for step in (4, 6):
+        state.progress.step = step
+        paths.append(save(tmp_path, state, model))
+    for path in paths:
+        (path / STATE).write_bytes(b"")
+    for _ in range(2):  # and not the next time either
+        with pytest.raises(RunError) as error:
+            sound_checkpoint(tmp_path)
+        assert all(str(path / STATE) in str(error.value) for path in paths)
 
 
 # --- a disk that is full, a writer that is killed ---

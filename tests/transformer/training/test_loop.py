@@ -23,12 +23,13 @@ from transformer.model_directory import WEIGHTS, load_model, load_tensors
 from transformer.training import loop
 from transformer.training.checkpoint import PROGRESS, STATE, list_checkpoints
 from transformer.training.choices import Choices
+from transformer.training.group import ALONE
 from transformer.training.loop import train
 from transformer.training.monitor import Monitor
 from transformer.training.run_directory import RunDirectory
 from transformer.training.schedule import learning_rate
 from transformer.training.setup import set_up
-from transformer.training.validation import Validation, validation_nll
+from transformer.training.validation import Evidence, Validation, validate
 
 MakeSettings = Callable[..., Settings]
 Files = Callable[[Path], dict[str, bytes]]
@@ -95,7 +96,7 @@ def uninterrupted(
     long_settings: Settings, prepared: Prepared, tmp_path_factory: pytest.TempPathFactory
 ) -> RunDirectory:
     run = RunDirectory(tmp_path_factory.mktemp("uninterrupted"))
-    assert train(long_settings, prepared, run) == run.model
+    assert train(long_settings, prepared, run).model == run.model
     return run
 
 
@@ -118,7 +119,7 @@ def test_a_run_that_crashed_and_went_on_is_the_run_that_did_not(
             train(long_settings, prepared, run)
         with run.metrics.open("a") as file:
             file.write('{"step": 1')  # and half a line
-    assert train(long_settings, prepared, run) == run.model
+    assert train(long_settings, prepared, run).model == run.model
     last = progress_of(run.checkpoints / "last")
     assert (last["step"], last["epoch"], last["update"]) == (10, 1, 10 - EPOCH)
     assert_same_run(run, uninterrupted, files_of)
@@ -136,11 +137,11 @@ def test_a_run_stopped_by_ctrl_c_goes_on_as_if_it_had_not_been(
     """The update at hand is finished and saved. At the end of an epoch the position is past its last update."""
     run = RunDirectory(tmp_path)
     before_update(step, press_ctrl_c)
-    assert train(long_settings, prepared, run) is None
+    assert train(long_settings, prepared, run).model is None
     regular = step % long_settings.train.save_every == 0 or step % long_settings.train.validate_every == 0
     assert (run.checkpoints / "last").resolve().name == f"{'step' if regular else 'stop'}-{step:08d}"
     assert not run.model.exists()
-    assert train(long_settings, prepared, run) == run.model
+    assert train(long_settings, prepared, run).model == run.model
     for name in (WEIGHTS, STATE):
         one, other = (each.checkpoints / "last" / name for each in (run, uninterrupted))
         assert one.read_bytes() == other.read_bytes()
@@ -158,7 +159,7 @@ def test_a_run_may_be_ended_where_it_was_interrupted(
     run = RunDirectory(tmp_path)
     before_update(1, press_ctrl_c)
     train(make_settings(), prepared, run)
-    assert train(make_settings(train={"max_steps": 1, "model_from": model_from}), prepared, run) == run.model
+    assert train(make_settings(train={"max_steps": 1, "model_from": model_from}), prepared, run).model == run.model
     last = load_tensors(run.checkpoints / "last" / WEIGHTS)
     assert_close(load_tensors(run.model / WEIGHTS), last, rtol=0, atol=0)
 
@@ -185,7 +186,7 @@ def test_ctrl_c_may_come_while_the_numbers_are_read_or_validated(
     settings, run = make_settings(train={"max_steps": 8, "save_every": 8}), RunDirectory(tmp_path)
     finished = train(settings, prepared, run)
     happens = moment == "log" or step % settings.train.validate_every == 0
-    assert (finished is None) is happens
+    assert (finished.model is None) is happens
     if happens:
         newest = max(list_checkpoints(run.checkpoints) | list_checkpoints(run.checkpoints, "stop"))
         assert step <= newest <= step + 1
@@ -205,7 +206,7 @@ def test_case_s2_the_rate_and_adams_moments_go_on(
     state, _, _ = set_up(whole, prepared, run_b)
     at_5 = load_tensors(run_a.checkpoints / "step-00000005" / STATE)
     for name, parameter in state.network.named_parameters():
-        moments = state.optimizer.state[parameter]
+        moments = state.optimizers[0].state[parameter]
         assert float(moments["step"]) == 5
         assert moments["exp_avg"].abs().max() > 0
         assert torch.equal(moments["exp_avg"], at_5[f"optimizer.{name}.exp_avg"])
@@ -225,8 +226,8 @@ def scores(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]], None]:
     """Let validations find these BLEU scores, one after the other."""
 
     def script(bleus: list[float]) -> None:
-        def validate(network: Any, prepared: Any, settings: Any, choices: Any, step: int) -> Validation:
-            return Validation(step, 1.0, bleus.pop(0))
+        def validate(network: Any, prepared: Any, settings: Any, choices: Any, step: int, group: Any) -> Any:
+            return Validation(step, 1.0, bleus.pop(0), 50.0), Evidence([], [])
 
         monkeypatch.setattr(loop, "validate", validate)
 
@@ -241,23 +242,26 @@ def test_case_c2_best_and_patience_survive_a_resume(
     before_update: Callable[..., None],
     files_of: Files,
 ) -> None:
-    """Validations 30, 25, 24, a kill, 26: the third that is not better ends the run; best is still that of 30."""
+    """Validations 30, 25, 24, a kill, 26: the third that is not better ends the run; best is still that of 30.
+
+    (Saving the second has waited for the first, so that it is there before the third update.)
+    """
     scores([30, 25, 24, 26, 99])
     run = RunDirectory(tmp_path)
     wanted = {"max_steps": 20, "validate_every": 1, "save_every": 1, "patience": 3, "average_checkpoints": 1}
     settings = make_settings(train=wanted)
     best: dict[str, bytes] = {}
-    before_update(2, lambda: best.update(files_of(run.checkpoints / "best")))
+    before_update(3, lambda: best.update(files_of(run.checkpoints / "best")))
     before_update(4, crash)
     with pytest.raises(Crash):
         train(settings, prepared, run)
-    assert train(settings, prepared, run) == run.model
+    assert train(settings, prepared, run).model == run.model
     assert files_of((run.checkpoints / "best").resolve()) == best
     assert len(best) == 6
     saved = progress_of(run.checkpoints / "last")
     assert [v["bleu"] for v in saved["validations"]] == [30, 25, 24, 26]  # and not one more
     assert saved["step"] == 4
-    assert list(list_checkpoints(run.checkpoints)) == [1, 4]
+    assert list(list_checkpoints(run.checkpoints)) == [1, 3, 4]  # one before the newest, in case that is damaged
 
 
 def test_patience_that_has_run_out_ends_a_run_before_its_next_update(
@@ -267,7 +271,7 @@ def test_patience_that_has_run_out_ends_a_run_before_its_next_update(
     run = RunDirectory(tmp_path)
     for _ in range(2):
         wanted = {"max_steps": 20, "validate_every": 1, "patience": 2, "model_from": "best"}
-        assert train(make_settings(train=wanted), prepared, run) == run.model
+        assert train(make_settings(train=wanted), prepared, run).model == run.model
         assert max(list_checkpoints(run.checkpoints)) == 3
     best = load_tensors(run.checkpoints / "step-00000001" / WEIGHTS)
     assert_close(load_tensors(run.model / WEIGHTS), best, rtol=0, atol=0)
@@ -288,7 +292,7 @@ def test_the_model_is_made_from_the_checkpoints_that_the_settings_name(
     scores([1, 9, 3, 8, 5, 2])
     wanted = {"max_steps": 6, "validate_every": 1, "average_checkpoints": 2, "model_from": model_from}
     run = RunDirectory(tmp_path)
-    assert train(make_settings(train=wanted | {"ema_decay": 0.5}), prepared, run) == run.model
+    assert train(make_settings(train=wanted | {"ema_decay": 0.5}), prepared, run).model == run.model
     found = load_tensors(run.model / WEIGHTS)
     weights = [load_tensors(list_checkpoints(run.checkpoints)[step] / WEIGHTS) for step in steps]
     for name, tensor in found.items():
@@ -303,11 +307,11 @@ def test_a_finished_run_is_finished_and_a_longer_one_goes_on(
     train(make_settings(train={"max_steps": 4}), prepared, run)
     before = run.metrics.read_bytes()
     before_update(5, crash)
-    assert train(make_settings(train={"max_steps": 4}), prepared, run) == run.model  # without another update
+    assert train(make_settings(train={"max_steps": 4}), prepared, run).model == run.model  # without another update
     assert run.metrics.read_bytes() == before
     with pytest.raises(Crash):
         train(make_settings(train={"max_steps": 6}), prepared, run)
-    assert train(make_settings(train={"max_steps": 6}), prepared, run) == run.model
+    assert train(make_settings(train={"max_steps": 6}), prepared, run).model == run.model
     assert progress_of(run.checkpoints / "last")["step"] == 6
 
 
@@ -353,7 +357,7 @@ def test_a_loss_that_is_no_number_ends_the_run_and_is_not_saved(
         patch.setattr(loop, "update", diverge)
         train(settings, prepared, run)
     assert capsys.readouterr().err.endswith("\n")  # the bar is closed: the message has a line of its own
-    assert "step 4: loss nan" in str(error.value)
+    assert "step 3 (loss nan" in str(error.value)
     assert list(list_checkpoints(run.checkpoints)) == [2]
 
 
@@ -363,10 +367,10 @@ def test_every_sentence_is_trained_on_once_an_epoch_in_another_order(
     updates: list[list[tuple[int, ...]]] = []
     update = loop.update
 
-    def watched(state: Any, batches: Any, *arguments: Any) -> Any:
-        rows = [row for batch in batches for row in batch.tgt_out.tolist()]
+    def watched(state: Any, taken: Any, *arguments: Any) -> Any:
+        rows = [row for batch in taken.batches for row in batch.tgt_out.tolist()]
         updates.append(sorted(tuple(i for i in row if i != PAD_ID) for row in rows))
-        return update(state, batches, *arguments)
+        return update(state, taken, *arguments)
 
     monkeypatch.setattr(loop, "update", watched)
     settings = make_settings(train={"max_steps": 2 * EPOCH, "validate_every": 100, "save_every": 100})
@@ -388,8 +392,8 @@ def test_what_was_validated_is_what_users_get(
     assert list(reported) == [4, 6]
     for step, nll in reported.items():
         network = load_model(list_checkpoints(run.checkpoints)[step]).network
-        found = validation_nll(network, prepared, settings.train.max_tokens, Choices("cpu", "fp32", "explicit", {}))
-        assert found == pytest.approx(nll, rel=1e-6)
+        found, _ = validate(network, prepared, settings, Choices("cpu", "fp32", "explicit", {}), step, ALONE)
+        assert found.nll_per_token == pytest.approx(nll, rel=1e-6)
 
 
 def test_the_loss_falls(prepared: Prepared, make_settings: MakeSettings, tmp_path: Path) -> None:
@@ -398,3 +402,128 @@ def test_the_loss_falls(prepared: Prepared, make_settings: MakeSettings, tmp_pat
     train(settings, prepared, run)
     nll = [line["nll_per_token"] for line in metrics_of(run) if "nll_per_token" in line]
     assert nll[-1] < 0.8 * nll[0]
+
+
+# --- signals ---
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_ends_a_run_is_known(
+    number: signal.Signals, prepared: Prepared, make_settings: MakeSettings, tmp_path: Path, before_update: Any
+) -> None:
+    before_update(3, lambda: signal.raise_signal(number))
+    finished = train(make_settings(), prepared, RunDirectory(tmp_path))
+    assert (finished.model, finished.signal) == (None, number)
+
+
+def test_sigusr1_saves_and_the_run_goes_on_as_if_nothing_had_been(
+    long_settings: Settings, uninterrupted: RunDirectory, prepared: Prepared, tmp_path: Path, before_update: Any
+) -> None:
+    run, found = RunDirectory(tmp_path), []
+    before_update(3, lambda: signal.raise_signal(signal.SIGUSR1))
+    before_update(5, lambda: found.extend(list_checkpoints(run.checkpoints, "stop")))
+    assert train(long_settings, prepared, run).model == run.model
+    assert found in ([3], [])  # written beside the training, and gone after the next
+    assert (run.model / WEIGHTS).read_bytes() == (uninterrupted.model / WEIGHTS).read_bytes()
+
+
+# --- divergence ---
+
+
+@pytest.fixture
+def poisoned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[int, int]]]:
+    """The update of this place, whenever it comes, makes the weights no numbers; returns the places trained on."""
+
+    def poison(*places: tuple[int, int], always: bool = False) -> list[tuple[int, int]]:
+        update, seen = loop.update, []
+
+        def watched(state: Any, taken: Any, *arguments: Any) -> Any:
+            place = (taken.part, taken.update)
+            seen.append(place)
+            if always or place in places:
+                with torch.no_grad():
+                    state.network.projection.weight[0, 0] = float("nan")
+            return update(state, taken, *arguments)
+
+        monkeypatch.setattr(loop, "update", watched)
+        return seen
+
+    return poison
+
+
+ROLLBACK = {"on_divergence": "rollback", "save_every": 4, "validate_every": 4, "log_every": 2, "max_steps": 12}
+
+
+def test_rollback_skips_the_updates_that_led_there_and_says_so(
+    prepared: Prepared,
+    make_settings: MakeSettings,
+    tmp_path: Path,
+    poisoned: Any,
+    capsys: pytest.CaptureFixture[str],
+    files_of: Files,
+) -> None:
+    """Saved at step 4, poisoned in the 6th update of the first epoch: on with the 7th, as step 5."""
+    seen = poisoned((0, 5))
+    settings, run = make_settings(train=ROLLBACK), RunDirectory(tmp_path / "a")
+    assert train(settings, prepared, run).model == run.model
+    assert seen == [(0, i) for i in range(6)] + [(0, 6), *((1, i) for i in range(EPOCH))]
+    assert "back to step 4, and updates 5 to 6 of epoch 1 are skipped" in capsys.readouterr().err
+    saved = progress_of(run.checkpoints / "last")
+    assert saved["skipped"] == [{"part": 0, "first": 4, "end": 6, "step": 6}]
+    assert saved["step"] == 12
+    steps = [line["step"] for line in metrics_of(run) if "lr" in line]
+    assert steps == [2, 4, 6, 8, 10, 12]
+    again = RunDirectory(tmp_path / "b")  # and once more, as it is a function of the settings
+    train(settings, prepared, again)
+    assert_same_run(again, run, files_of)
+
+
+def test_a_run_killed_after_a_rollback_ends_as_the_one_that_was_not(
+    prepared: Prepared,
+    make_settings: MakeSettings,
+    tmp_path: Path,
+    poisoned: Any,
+    files_of: Files,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = poisoned((0, 5))
+    settings = make_settings(train=ROLLBACK)
+    whole, killed = RunDirectory(tmp_path / "a"), RunDirectory(tmp_path / "b")
+    train(settings, prepared, whole)
+    update = loop.update
+
+    def killed_at(place: tuple[int, int]) -> Callable[..., Any]:
+        def crashing(state: Any, taken: Any, *arguments: Any) -> Any:
+            if (taken.part, taken.update) == place:
+                raise Crash
+            return update(state, taken, *arguments)
+
+        return crashing
+
+    for place in ((0, 6), (1, 1)):
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(Crash):
+            patch.setattr(loop, "update", killed_at(place))
+            train(settings, prepared, killed)
+    train(settings, prepared, killed)
+    assert_same_run(killed, whole, files_of)
+    assert seen
+
+
+def test_what_no_skipping_helps_ends_the_run(
+    prepared: Prepared, make_settings: MakeSettings, tmp_path: Path, poisoned: Any
+) -> None:
+    settings, run = make_settings(train=ROLLBACK | {"max_steps": 4}), RunDirectory(tmp_path)
+    train(settings, prepared, run)
+    seen = poisoned(always=True)
+    with pytest.raises(RunError, match=r"5 times in a row.*last healthy checkpoint is .*step-00000004"):
+        train(make_settings(train=ROLLBACK), prepared, run)
+    assert 6 <= len(seen) <= 20
+
+
+def test_without_a_checkpoint_there_is_nothing_to_go_back_to(
+    prepared: Prepared, make_settings: MakeSettings, tmp_path: Path, poisoned: Any
+) -> None:
+    poisoned((0, 0))
+    told = r"step 1 \(loss .*update 1 of epoch 1, of \d+ prepared pairs \(\d+, .*checkpoint is none"
+    with pytest.raises(RunError, match=told):
+        train(make_settings(train=ROLLBACK), prepared, RunDirectory(tmp_path))

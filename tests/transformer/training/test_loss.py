@@ -1,4 +1,4 @@
-"""The loss: equal to PyTorch's cross-entropy in values and gradients, whatever the chunks, and never all logits."""
+"""The loss and R-Drop: equal to PyTorch's functions in values and gradients, whatever the chunks, never all logits."""
 
 from __future__ import annotations
 
@@ -56,6 +56,22 @@ def inputs(dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
     return hidden, weight, torch.randint(V, (N,))
 
 
+def inputs_of_two_passes(dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
+    """Hidden states of the first pass, below them of the second: not equal, but alike as under dropout."""
+    hidden, weight, targets = inputs(dtype)
+    hidden = torch.cat([hidden, hidden + 0.3 * torch.randn_like(hidden)]).detach()
+    return hidden.requires_grad_(), weight, targets
+
+
+def r_drop_of_logits(logits: Tensor, targets: Tensor, smoothing: float, alpha: float) -> Tensor:
+    """Half of equation 4 of Liang et al. 2021, the cross-entropy smoothed, summed over tokens; logits (2 N, V)."""
+    first, second = logits.chunk(2)
+    entropies = [F.cross_entropy(each, targets, label_smoothing=smoothing, reduction="sum") for each in (first, second)]
+    p, q = first.log_softmax(-1), second.log_softmax(-1)
+    divergences = [F.kl_div(a, b, reduction="sum", log_target=True) for a, b in ((p, q), (q, p))]
+    return (sum(entropies, torch.zeros(())) + alpha / 2 * sum(divergences, torch.zeros(()))) / 2
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
 def test_the_smoothed_loss_is_pytorchs_in_values_and_gradients(smoothing: float) -> None:
     logits, targets = torch.randn(N, V, requires_grad=True), torch.randint(V, (N,))
@@ -92,20 +108,24 @@ def test_the_gradient_agrees_with_finite_differences() -> None:
     assert torch.autograd.gradcheck(loss, (hidden[:7].detach().requires_grad_(), weight))
 
 
+@pytest.mark.parametrize("alpha", [None, 1.0])
+@pytest.mark.parametrize("frozen", ["hidden", "weight"])
+def test_either_input_may_need_no_gradient(frozen: str, alpha: float | None) -> None:
+    hidden, weight, targets = inputs() if alpha is None else inputs_of_two_passes()
+    (hidden if frozen == "hidden" else weight).requires_grad_(False)
+    rest = weight if frozen == "hidden" else hidden
+    if alpha is None:
+        expected = F.cross_entropy(hidden @ weight.T, targets, label_smoothing=0.1, reduction="sum")
+    else:
+        expected = r_drop_of_logits(hidden @ weight.T, targets, 0.1, alpha)
+    found = projected_loss(hidden, weight, targets, 0.1, r_drop=alpha).smoothed
+    assert_close(torch.autograd.grad(found, rest), torch.autograd.grad(expected, rest))
+
+
 def test_the_unsmoothed_loss_is_for_reporting_only() -> None:
     hidden, weight, targets = inputs()
     assert not projected_loss(hidden, weight, targets, 0.1).nll.requires_grad
     assert not smoothed_cross_entropy(hidden, targets % D, 0.1).nll.requires_grad
-
-
-@pytest.mark.parametrize("frozen", ["hidden", "weight"])
-def test_either_input_may_need_no_gradient(frozen: str) -> None:
-    hidden, weight, targets = inputs()
-    (hidden if frozen == "hidden" else weight).requires_grad_(False)
-    rest = weight if frozen == "hidden" else hidden
-    expected = F.cross_entropy(hidden @ weight.T, targets, label_smoothing=0.1, reduction="sum")
-    found = projected_loss(hidden, weight, targets, 0.1).smoothed
-    assert_close(torch.autograd.grad(found, rest), torch.autograd.grad(expected, rest))
 
 
 def test_very_large_logits_give_finite_losses_and_gradients() -> None:
@@ -115,9 +135,10 @@ def test_very_large_logits_give_finite_losses_and_gradients() -> None:
     assert all(torch.isfinite(tensor).all() for tensor in (*loss, *gradients))
 
 
-def test_no_tokens_have_no_loss() -> None:
+@pytest.mark.parametrize("alpha", [None, 1.0])
+def test_no_tokens_have_no_loss(alpha: float | None) -> None:
     hidden, weight, targets = inputs()
-    loss = projected_loss(hidden[:0], weight, targets[:0], 0.1)
+    loss = projected_loss(hidden[:0], weight, targets[:0], 0.1, r_drop=alpha)
     assert (loss.smoothed.item(), loss.nll.item()) == (0.0, 0.0)
 
 
@@ -142,6 +163,19 @@ class LiveBytes(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("gradient", [True, False])
+def test_of_two_passes_two_chunks_of_logits_exist_at_most(gradient: bool) -> None:
+    n_tokens, width, n_pieces, chunk_rows = 512, 4, 5000, 32
+    hidden, weight = torch.randn(2 * n_tokens, width), torch.randn(n_pieces, width)
+    hidden.requires_grad_(gradient)
+    weight.requires_grad_(gradient)
+    targets = torch.randint(n_pieces, (n_tokens,))
+    chunk, gradients = 4 * chunk_rows * n_pieces, 4 * (hidden.numel() + 2 * weight.numel())  # bytes; weight: sum, term
+    with LiveBytes(hidden, weight, targets) as live:
+        projected_loss(hidden, weight, targets, 0.1, chunk_rows=chunk_rows, r_drop=1.0)
+    assert live.peak < 2.2 * chunk + (gradients if gradient else 0)
+
+
+@pytest.mark.parametrize("gradient", [True, False])
 def test_logits_of_more_than_one_chunk_never_exist_together(gradient: bool) -> None:
     n_rows, width, n_pieces, chunk_rows = 512, 4, 5000, 32
     hidden, weight = torch.randn(n_rows, width), torch.randn(n_pieces, width)
@@ -158,15 +192,19 @@ def test_logits_of_more_than_one_chunk_never_exist_together(gradient: bool) -> N
     assert live.peak >= n_rows / chunk_rows * chunk  # and would see all of them
 
 
+@pytest.mark.parametrize("alpha", [None, 1.0])
 @pytest.mark.parametrize("logit_scale", [1.0, 0.25])
-def test_under_bf16_autocast_the_loss_and_its_gradient_stay_close(logit_scale: float) -> None:
-    hidden, weight, targets = inputs()
-    expected = projected_loss(hidden, weight, targets, 0.1, logit_scale)
-    with torch.autocast("cpu", torch.bfloat16):
-        found = projected_loss(hidden, weight, targets, 0.1, logit_scale, chunk_rows=13)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_under_autocast_the_loss_and_its_gradient_stay_close(
+    dtype: torch.dtype, logit_scale: float, alpha: float | None
+) -> None:
+    hidden, weight, targets = inputs() if alpha is None else inputs_of_two_passes()
+    expected = projected_loss(hidden, weight, targets, 0.1, logit_scale, r_drop=alpha)
+    with torch.autocast("cpu", dtype):
+        found = projected_loss(hidden, weight, targets, 0.1, logit_scale, chunk_rows=13, r_drop=alpha)
     assert found.smoothed.dtype == found.nll.dtype == torch.float32
     assert_close(found, expected, rtol=1e-2, atol=0)
-    assert not torch.equal(found.smoothed, expected.smoothed)  # the products were in bf16
+    assert not torch.equal(found.smoothed, expected.smoothed)  # the products were in half precision
     for one, other in zip(
         torch.autograd.grad(found.smoothed, (hidden, weight)),
         torch.autograd.grad(expected.smoothed, (hidden, weight)),
@@ -198,6 +236,103 @@ def test_a_batch_has_the_loss_and_all_gradients_of_pytorchs_on_all_logits(tie_em
     parameters = list(network.parameters())
     found, wanted = (torch.autograd.grad(each, parameters) for each in (loss.smoothed, expected))
     assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+# --- R-Drop ---
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("logit_scale", [1.0, 0.25])
+@pytest.mark.parametrize("chunk_rows", [1, 7, 4 * N, 512])
+def test_r_drop_is_its_equation_in_pytorchs_functions(smoothing: float, logit_scale: float, chunk_rows: int) -> None:
+    hidden, weight, targets = inputs_of_two_passes()
+    loss = projected_loss(hidden, weight, targets, smoothing, logit_scale, chunk_rows, r_drop=5.0)
+    logits = hidden @ weight.T * logit_scale
+    expected = r_drop_of_logits(logits, targets, smoothing, 5.0)
+    assert_close(loss.smoothed, expected)
+    assert_close(loss.nll, F.cross_entropy(logits, targets.repeat(2), reduction="sum") / 2)
+    assert not loss.nll.requires_grad
+    found = torch.autograd.grad(loss.smoothed / 7, (hidden, weight))
+    assert_close(found, torch.autograd.grad(expected / 7, (hidden, weight)), rtol=1e-4, atol=1e-5)
+
+
+def test_the_gradient_of_r_drop_agrees_with_finite_differences() -> None:
+    hidden, weight, targets = inputs_of_two_passes(torch.float64)
+
+    def loss(hidden: Tensor, weight: Tensor) -> Tensor:
+        return projected_loss(hidden, weight, targets[:7], 0.1, 0.7, chunk_rows=12, r_drop=3.0).smoothed
+
+    rows = torch.cat([hidden[:7], hidden[N : N + 7]]).detach().requires_grad_()
+    assert torch.autograd.gradcheck(loss, (rows, weight))
+
+
+def test_two_equal_passes_have_the_loss_and_the_gradient_of_one() -> None:
+    hidden, weight, targets = inputs(torch.float64)
+    once = projected_loss(hidden, weight, targets, 0.1)
+    twice = projected_loss(hidden.repeat(2, 1), weight, targets, 0.1, r_drop=5.0)
+    assert_close(twice, once)
+    gradients = [torch.autograd.grad(loss.smoothed, (hidden, weight)) for loss in (twice, once)]
+    assert_close(*gradients)
+
+
+def test_r_drop_is_blind_to_which_pass_was_first() -> None:
+    hidden, weight, targets = inputs_of_two_passes()
+    swapped = torch.cat(list(reversed(hidden.chunk(2))))
+    one, other = (projected_loss(each, weight, targets, 0.1, r_drop=5.0) for each in (hidden, swapped))
+    assert_close(one, other)
+
+
+R_DROP_BATCH = make_batch([[5, 6, 7, 3], [8, 3, 0, 0]], [[9, 10, 3, 0, 0], [5, 6, 7, 8, 3]])
+
+
+def test_a_batch_under_r_drop_is_two_passes_over_it_with_other_dropout() -> None:
+    """Equal seeds drop the same elements of the doubled batch here and in the loss."""
+    network, batch = Transformer(ModelSettings(**(TINY | {"dropout": 0.3})), V, V), R_DROP_BATCH
+    torch.manual_seed(3)
+    logits = network(batch.src.repeat(2, 1), batch.tgt_in.repeat(2, 1)).unflatten(0, (2, -1)).flatten(1, 2)
+    real = (batch.tgt_out != PAD_ID).flatten()
+    assert not torch.allclose(logits[0, real], logits[1, real], atol=1e-2)
+    expected = r_drop_of_logits(logits[:, real].flatten(0, 1), batch.tgt_out.flatten()[real], 0.1, 2.0)
+    torch.manual_seed(3)
+    loss = batch_loss(network, batch, 0.1, r_drop=2.0)
+    assert_close(loss.smoothed, expected)
+    parameters = list(network.parameters())
+    found, wanted = (torch.autograd.grad(each, parameters) for each in (loss.smoothed, expected))
+    assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_the_weight_of_the_divergence_counts_and_it_is_never_negative() -> None:
+    network = Transformer(ModelSettings(**(TINY | {"dropout": 0.3})), V, V)
+    losses = []
+    for alpha in (1.0, 2.0, 3.0):
+        torch.manual_seed(3)
+        losses.append(batch_loss(network, R_DROP_BATCH, 0.1, alpha))
+    once, twice, thrice = (loss.smoothed for loss in losses)
+    assert twice > once
+    assert_close(thrice - twice, twice - once, rtol=1e-3, atol=1e-5)
+    assert losses[0].nll == losses[1].nll == losses[2].nll
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_without_dropout_r_drop_changes_neither_loss_nor_gradients(training: bool) -> None:
+    network = (
+        Transformer(ModelSettings(**(TINY | {"dropout": 0.0 if training else 0.3})), V, V).train(training).double()
+    )
+    plain, doubled = (batch_loss(network, R_DROP_BATCH, 0.1, alpha) for alpha in (None, 5.0))
+    assert_close(doubled, plain)
+    parameters = list(network.parameters())
+    found, wanted = (torch.autograd.grad(loss.smoothed, parameters) for loss in (doubled, plain))
+    assert_close(found, wanted)
+
+
+def test_under_layer_drop_both_passes_lose_the_same_layers() -> None:
+    network = Transformer(ModelSettings(**TINY, layer_drop=0.5), V, V).double()
+    doubled, plain = (
+        {round(batch_loss(network, R_DROP_BATCH, 0.0, alpha).smoothed.item(), 9) for _ in range(40)}
+        for alpha in (5.0, None)
+    )
+    assert doubled == plain
+    assert len(plain) == 3  # whole; without the encoder's layer; without the decoder's, which alone sees the encoder
 
 
 def test_a_tied_matrix_receives_the_gradient_of_every_use() -> None:

@@ -16,12 +16,12 @@ import torch
 
 from data.prepared import Prepared
 from transformer.config import Settings
-from transformer.errors import RunError
 from transformer.training import loop
 from transformer.training import monitor as module
-from transformer.training.checkpoint import Progress
-from transformer.training.monitor import Monitor, UpdateResult
+from transformer.training.monitor import DivergenceError, Monitor
+from transformer.training.progress import Progress
 from transformer.training.run_directory import RunDirectory
+from transformer.training.update import UpdateResult
 from transformer.training.validation import Validation
 
 OPEN_TENSORBOARD = module._open_tensorboard  # before conftest puts nothing in its place
@@ -40,7 +40,8 @@ def monitor(run: RunDirectory) -> Iterator[Monitor]:
 
 
 def result(smoothed: float, nll: float, grad_norm: float, n_tokens: int, n_real: int, n_padded: int) -> UpdateResult:
-    return UpdateResult(*map(torch.tensor, (smoothed, nll, grad_norm)), n_tokens, n_real, n_padded)  # type: ignore[arg-type]
+    tensors = map(torch.tensor, (smoothed, nll, grad_norm))
+    return UpdateResult(0, 7, *tensors, n_tokens, n_real, n_padded)  # type: ignore[arg-type]
 
 
 def lines_of(run: RunDirectory) -> list[dict[str, Any]]:
@@ -97,11 +98,11 @@ def test_no_update_begins_with_validation_or_saving_on_the_clock(
 
         return note
 
-    for owner, name in ((loop, "update"), (loop, "validate"), (loop, "save_checkpoint"), (Monitor, "restart_clock")):
+    for owner, name in ((loop, "update"), (loop, "validate"), (loop, "take_snapshot"), (Monitor, "restart_clock")):
         monkeypatch.setattr(owner, name, noted(name, getattr(owner, name)))
     settings = make_settings(train={"max_steps": 4, "validate_every": 2, "save_every": 3})
     loop.train(settings, prepared, RunDirectory(tmp_path))
-    assert (events.count("validate"), events.count("save_checkpoint")) == (2, 3)
+    assert (events.count("validate"), events.count("take_snapshot")) == (2, 3)
     assert [one for one, other in pairwise(events) if other == "update"] == ["restart_clock"] * 4
 
 
@@ -113,17 +114,24 @@ def test_a_loss_or_gradient_that_is_no_number_ends_the_run(
     values = {"smoothed": 1.0, "nll": 1.0, "grad_norm": 1.0} | {broken: value}
     monitor.add(result(**values, n_tokens=1, n_real=1, n_padded=1))
     monitor.add(result(1.0, 1.0, 1.0, 1, 1, 1))
-    with pytest.raises(RunError, match=r"step 5: .* is not a finite number\..*train\.lr"):
+    with pytest.raises(DivergenceError, match=r"step 4 \(loss .*, gradient norm ") as error:
         monitor.log(Progress(step=5), lr=0.1)
+    assert (error.value.step, error.value.part, error.value.update) == (4, 0, 7)
     assert not run.metrics.exists()
 
 
 def test_a_validation_is_a_line_of_its_own(
     run: RunDirectory, monitor: Monitor, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monitor.log_validation(Validation(step=4, nll_per_token=math.log(2), bleu=12.345), best=True)
+    monitor.log_validation(Validation(step=4, nll_per_token=math.log(2), bleu=12.345, chrf=45.6), best=True)
     assert lines_of(run) == [
-        {"step": 4, "valid_nll_per_token": math.log(2), "valid_bleu": 12.345, "valid_perplexity": pytest.approx(2)}
+        {
+            "step": 4,
+            "valid_nll_per_token": math.log(2),
+            "valid_bleu": 12.345,
+            "valid_chrf": 45.6,
+            "valid_perplexity": pytest.approx(2),
+        }
     ]
 
 
@@ -133,13 +141,13 @@ def test_the_bar_shows_loss_perplexity_rate_speed_and_time_left(
     monitor = Monitor(run, Progress(step=3, epoch=1), max_steps=10)
     monitor.add(result(2.0, math.log(7), 1.0, 1, 1, 1))
     monitor.log(Progress(step=4, epoch=1), lr=1e-3)
-    monitor.log_validation(Validation(4, 1.0, 12.345), best=True)
+    monitor.log_validation(Validation(4, 1.0, 12.345, 45.67), best=True)
     monitor.close()
     shown = capsys.readouterr()
     assert shown.out == ""
     for words in ("epoch 2", "4/10", "loss 2.000", "ppl 7.00", "lr 1.00e-03", "tok/s", "<"):
         assert words in shown.err
-    assert "step 4: validation perplexity 2.718, BLEU 12.35 (best so far)" in shown.err
+    assert "step 4: validation perplexity 2.718, BLEU 12.35, chrF 45.67 (best so far)" in shown.err
     assert shown.err.endswith("\n")
 
 

@@ -59,12 +59,16 @@ def test_a_run_of_other_settings_is_refused_and_every_difference_is_named(
 
 CHANGES: dict[str, Any] = {
     "max_steps": 500,
+    "max_tokens": 77,
+    "parallel": "fully_shard",
+    "on_divergence": "rollback",
     "cooldown_steps": 3,
     "threads": 1,
     "validate_every": 7,
     "validate_beam_size": 2,
     "best_by": "nll",
     "patience": 3,
+    "patience_significance": True,
     "save_every": 5,
     "log_every": 2,
     "average_checkpoints": 9,
@@ -77,7 +81,7 @@ def test_how_long_a_run_is_and_how_it_is_watched_may_change(
     key: str, value: Any, run: RunDirectory, make_settings: MakeSettings
 ) -> None:
     run.open(make_settings(train={key: value}))
-    assert f"{key}: {value}" in run.settings.read_text()  # the run keeps the newest
+    assert f"{key}: {json.dumps(value)}".replace('"', "") in run.settings.read_text()  # the run keeps the newest
 
 
 def test_everything_that_may_change_is_a_setting_and_is_tested(make_settings: MakeSettings) -> None:
@@ -91,6 +95,18 @@ def test_what_an_update_does_may_not_change(key: str, run: RunDirectory, make_se
     value = {"batch_tokens": 99, "warmup_steps": 99}.get(key, 0.5)
     with pytest.raises(RunError, match=f"train.{key}"):
         run.open(make_settings(train={key: value}))
+
+
+def test_two_processes_do_not_train_one_run(run: RunDirectory, make_settings: MakeSettings) -> None:
+    """Each would remove the other's checkpoints. The lock goes with its holder."""
+    with pytest.raises(RunError, match="another process is training here"):
+        RunDirectory(run.path).open(make_settings())
+    run.open(make_settings())  # its own holder is free to
+    path = run.path
+    held = RunDirectory(path.parent / "other")
+    held.open(make_settings())
+    del held
+    RunDirectory(path.parent / "other").open(make_settings())
 
 
 def test_leftovers_of_a_killed_run_are_swept(run: RunDirectory, make_settings: MakeSettings) -> None:

@@ -18,10 +18,10 @@ from transformer.config import Settings
 from transformer.errors import RunError
 from transformer.model_directory import Model
 from transformer.training import loop
-from transformer.training.checkpoint import TrainingState
 from transformer.training.loop import train
 from transformer.training.run_directory import RunDirectory
 from transformer.training.setup import set_up
+from transformer.training.state import TrainingState
 
 MakeSettings = Callable[..., Settings]
 

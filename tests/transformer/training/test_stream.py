@@ -21,10 +21,12 @@ from data.vocabulary import PAD_ID
 from transformer.config import Settings
 from transformer.model_directory import WEIGHTS
 from transformer.training import loop
+from transformer.training import stream as module
 from transformer.training.checkpoint import PROGRESS, STATE, list_checkpoints
+from transformer.training.group import ALONE, Group
 from transformer.training.loop import train
 from transformer.training.run_directory import RunDirectory
-from transformer.training.stream import UpdateStream, open_stream
+from transformer.training.stream import UpdateStream
 
 MakeSettings = Callable[..., Settings]
 Rows = list[tuple[list[int], list[int]]]
@@ -58,10 +60,15 @@ def tgt_rows(batch: Batch) -> list[list[int]]:
     return found
 
 
+def open_stream(settings: Settings, prepared: Prepared, group: Group = ALONE) -> UpdateStream:
+    assert isinstance(settings.train.max_tokens, int)
+    return module.open_stream(settings, prepared, settings.train.max_tokens, group)
+
+
 def take(stream: UpdateStream, n: int, part: int = 0, update: int = 0) -> list[tuple[int, int, Rows]]:
     found = []
     for _ in range(n):
-        part, update, batches = stream.take(part, update)
+        part, update, batches, _ = stream.take(part, update)
         found.append((part, update, rows(batches)))
         update += 1
     stream.close()
@@ -85,7 +92,7 @@ def test_an_update_is_the_same_from_wherever_the_stream_begins(wanted: Settings,
         assert take(open_stream(wanted, of_two_corpora), 3, part, update) == whole[step : step + 3]
     stream = open_stream(wanted, of_two_corpora)
     for step in (7, 2, 2, 11):  # also where what was prepared ahead is not what is wanted
-        part, update, batches = stream.take(*whole[step][:2])
+        part, update, batches, _ = stream.take(*whole[step][:2])
         assert (part, update, rows(batches)) == whole[step]
     stream.close()
 
@@ -101,7 +108,7 @@ def test_no_micro_batch_exceeds_the_budget_with_its_padding(wanted: Settings, of
     tight = wanted.model_copy(update={"train": wanted.train.model_copy(update={"max_tokens": 25})})
     stream, part, update = open_stream(tight, of_two_corpora), 0, 0
     for _ in range(10):
-        part, update, batches = stream.take(part, update)
+        part, update, batches, _ = stream.take(part, update)
         assert all(max(batch.src.numel(), batch.tgt_out.numel()) <= 25 for batch in batches)
         update += 1
     stream.close()
@@ -116,7 +123,8 @@ def test_without_mixing_and_changes_batches_are_those_of_the_plan(
     for epoch in range(2):
         plan = EpochPlan(prepared.train, epoch=epoch, **sizes)
         for update in range(len(plan)):
-            *place, batches = stream.take(*place)  # type: ignore[assignment]
+            *place, batches, n_tokens = stream.take(*place)  # type: ignore[assignment]
+            assert n_tokens == sum(batch.n_tokens for batch in batches)
             assert tuple(place) == (epoch, update)
             expected = [collate(prepared.train, part) for part in plan.micro_batches(update)]
             for batch, other in zip(batches, expected, strict=True):
@@ -124,6 +132,25 @@ def test_without_mixing_and_changes_batches_are_those_of_the_plan(
                 assert torch.equal(batch.tgt_in, other.tgt_in)
             place = (epoch, update + 1)
     stream.close()
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 50])
+def test_processes_together_train_on_what_one_would(size: int, wanted: Settings, of_two_corpora: Prepared) -> None:
+    """Each pair of an update exactly once, in equally many micro-batches; also where pairs are fewer than processes."""
+    alone = open_stream(wanted, of_two_corpora)
+    streams = [open_stream(wanted, of_two_corpora, Group(rank, size)) for rank in range(size)]
+    place = (0, 0)
+    for _ in range(9):
+        whole, shares = alone.take(*place), [stream.take(*place) for stream in streams]
+        assert rows([batch for share in shares for batch in share.batches if batch.n_tokens]) == rows(whole.batches)
+        assert len({len(share.batches) for share in shares}) == 1
+        assert {share[:2] for share in shares} == {whole[:2]}
+        assert {share.n_tokens for share in shares} == {whole.n_tokens}
+        assert sum(batch.n_tokens for share in shares for batch in share.batches) == whole.n_tokens
+        assert all(len(batch.targets) == batch.n_tokens for share in shares for batch in share.batches)
+        place = (whole.part, whole.update + 1)
+    for stream in (alone, *streams):
+        stream.close()
 
 
 def test_settings_of_rate_zero_change_nothing(
@@ -195,7 +222,7 @@ def uninterrupted(
     mixed_and_changed: Settings, of_two_corpora: Prepared, tmp_path_factory: pytest.TempPathFactory
 ) -> RunDirectory:
     run = RunDirectory(tmp_path_factory.mktemp("uninterrupted"))
-    assert train(mixed_and_changed, of_two_corpora, run) == run.model
+    assert train(mixed_and_changed, of_two_corpora, run).model == run.model
     return run
 
 
@@ -219,10 +246,10 @@ def test_n_updates_saved_and_m_more_are_n_plus_m_bit_by_bit(
 
     monkeypatch.setattr(loop, "update", watched)
     for _ in stops:
-        assert train(mixed_and_changed, of_two_corpora, run) is None
+        assert train(mixed_and_changed, of_two_corpora, run).model is None
         np.random.seed(1)
         torch.rand(3)
-    assert train(mixed_and_changed, of_two_corpora, run) == run.model
+    assert train(mixed_and_changed, of_two_corpora, run).model == run.model
     assert progress_of(run) == progress_of(uninterrupted)
     assert (run.model / WEIGHTS).read_bytes() == (uninterrupted.model / WEIGHTS).read_bytes()
     for step, path in list_checkpoints(run.checkpoints).items():

@@ -15,14 +15,17 @@ from torch.testing import assert_close
 from data.batches import Batch, collate
 from data.prepared import Prepared
 from data.vocabulary import PAD_ID
-from transformer.config import Settings
+from transformer.config import Settings, TrainSettings
+from transformer.errors import RunError
 from transformer.model_directory import Model
-from transformer.training import loop
+from transformer.training import update as module
 from transformer.training.averaging import moving_average_copy
-from transformer.training.checkpoint import TrainingState
 from transformer.training.choices import Choices
-from transformer.training.loop import UpdateResult, update
 from transformer.training.loss import Loss
+from transformer.training.state import TrainingState
+from transformer.training.stream import Update
+from transformer.training.update import UpdateResult
+from transformer.training.update import update as train_on
 
 MakeState = Callable[[Settings], tuple[TrainingState, Model]]
 ON_CPU = Choices("cpu", "fp32", "explicit", {})
@@ -41,7 +44,7 @@ def sgd_state(settings: Settings, make_state: MakeState) -> Callable[..., Traini
         state, _ = make_state(settings)
         state.network.to(dtype)
         optimizer: Any = torch.optim.SGD(state.network.parameters(), lr=0.0)
-        state.optimizer = optimizer
+        state.optimizers = [optimizer]
         return state
 
     return make
@@ -53,6 +56,12 @@ def eight_sentences(prepared: Prepared, sizes: Sequence[int]) -> list[Batch]:
     chosen = np.argsort(lengths, kind="stable")[:: len(lengths) // 8][:8]
     assert len(set(lengths[chosen])) > 4
     return [collate(prepared.train, part) for part in np.split(chosen, np.cumsum(sizes)[:-1])]
+
+
+def update(
+    state: TrainingState, batches: list[Batch], lr: float, settings: TrainSettings, choices: Choices
+) -> UpdateResult:
+    return train_on(state, Update(0, 0, batches, sum(batch.n_tokens for batch in batches)), lr, settings, choices)
 
 
 def weights_of(network: nn.Module) -> list[Tensor]:
@@ -106,13 +115,13 @@ def test_case_l3_one_token_of_loss_4_and_three_of_loss_1_make_1_75(
     state = sgd_state()
     loss_of_a_token = {1: 4.0, 3: 1.0}  # by tokens of the micro-batch
 
-    def batch_loss(network: nn.Module, batch: Batch, smoothing: float) -> Loss:
+    def batch_loss(network: nn.Module, batch: Batch, smoothing: float, r_drop: float | None) -> Loss:
         """Sums of that value, whose gradient by the network's first number is the same value."""
         total = loss_of_a_token[batch.n_tokens] * batch.n_tokens
         first = next(network.parameters()).flatten()[0]
         return Loss((first - first.detach() + 1.0) * total, torch.tensor(total))
 
-    monkeypatch.setattr(loop, "batch_loss", batch_loss)
+    monkeypatch.setattr(module, "batch_loss", batch_loss)
     batch = collate(prepared.train, np.array([0]))
     batches = [Batch(batch.src, batch.tgt_in, batch.tgt_out, batch.targets, 5, n) for n in (1, 3)]
     before = next(state.network.parameters()).flatten()[0].item()
@@ -202,3 +211,116 @@ def test_in_bf16_the_loss_is_close_and_the_weights_stay_fp32(
     assert float(found.nll) == pytest.approx(float(expected.nll), rel=1e-2)
     assert float(found.nll) != float(expected.nll)
     assert {parameter.dtype for parameter in other.network.parameters()} == {torch.float32}
+
+
+# --- too little memory ---
+
+
+def limited(monkeypatch: pytest.MonkeyPatch, most: int, during: str = "backward") -> list[int]:
+    """Micro-batches of more padded tokens than `most` find too little memory; returns the sizes that were tried."""
+    real, tried = module.batch_loss, []
+
+    class Full(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, value: Tensor) -> Tensor:
+            return value.clone()
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> Tensor:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nmore")
+
+    def batch_loss(network: nn.Module, batch: Batch, smoothing: float, r_drop: float | None) -> Loss:
+        size = batch.src.numel() + batch.tgt_out.numel()
+        tried.append(size)
+        if size <= most:
+            return real(network, batch, smoothing, r_drop)  # type: ignore[arg-type]
+        if during == "forward":
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        # The backward pass gets through the part that runs first, and breaks off with half a gradient made.
+        loss = real(network, batch, smoothing, r_drop)  # type: ignore[arg-type]
+        early = next(iter(network.parameters())).sum()
+        return Loss(loss.smoothed + early + Full.apply(loss.smoothed), loss.nll)
+
+    monkeypatch.setattr(module, "batch_loss", batch_loss)
+    return tried
+
+
+@pytest.mark.parametrize("during", ["forward", "backward"])
+def test_too_little_memory_halves_the_micro_batch_and_keeps_the_gradient(
+    during: str,
+    prepared: Prepared,
+    settings: Settings,
+    sgd_state: Callable[..., TrainingState],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    whole, split = sgd_state(), sgd_state()
+    expected = update(whole, eight_sentences(prepared, [2, 6]), 0.1, settings.train, ON_CPU)
+    tried = limited(monkeypatch, 60, during)
+    found = update(split, eight_sentences(prepared, [2, 6]), 0.1, settings.train, ON_CPU)
+    assert float(found.nll) == pytest.approx(float(expected.nll), rel=1e-6)
+    assert float(found.grad_norm) == pytest.approx(float(expected.grad_norm), rel=1e-5)
+    assert_close(weights_of(split.network), weights_of(whole.network), rtol=1e-5, atol=1e-6)
+    assert max(tried) > 60
+    told = capsys.readouterr().err
+    assert "step 1: out of memory" in told and "two halves" in told
+
+    tried.clear()  # the next update does not try in vain what has failed
+    update(split, eight_sentences(prepared, [2, 6]), 0.1, settings.train, ON_CPU)
+    assert max(tried) <= 60
+    assert capsys.readouterr().err == ""
+
+
+def test_one_pair_that_does_not_fit_is_said_and_never_dropped(
+    prepared: Prepared, settings: Settings, sgd_state: Callable[..., TrainingState], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited(monkeypatch, 10)
+    with pytest.raises(RunError, match=r"out of memory at step 1: one sentence pair alone.*data\.max_length"):
+        update(sgd_state(), eight_sentences(prepared, [8]), 0.1, settings.train, ON_CPU)
+
+
+# --- dropout is a function of the place ---
+
+
+def test_an_update_draws_the_same_numbers_whatever_was_drawn_before(
+    prepared: Prepared, make_settings: Callable[..., Settings], make_state: MakeState
+) -> None:
+    settings = make_settings(model={"dropout": 0.3})
+
+    def smoothed(step: int) -> float:
+        state, _ = make_state(settings)
+        state.progress.step = step
+        torch.rand(int(torch.randint(1, 9, ())))
+        return float(update(state, eight_sentences(prepared, [3, 5]), 1e-3, settings.train, ON_CPU).smoothed)
+
+    assert smoothed(0) == smoothed(0) != smoothed(1)
+
+
+def test_micro_batches_draw_different_numbers(
+    prepared: Prepared, make_settings: Callable[..., Settings], make_state: MakeState
+) -> None:
+    settings = make_settings(model={"dropout": 0.3})
+    state, _ = make_state(settings)
+    sentence = collate(prepared.train, np.array([3]))
+    first = update(state, [sentence], 0.0, settings.train, ON_CPU)
+    both = update(state, [sentence, sentence], 0.0, settings.train, ON_CPU)
+    assert float(both.smoothed) != pytest.approx(2 * float(first.smoothed), rel=1e-6)
+
+
+def test_in_fp16_a_gradient_that_overflows_is_skipped_and_the_scale_is_lowered(
+    prepared: Prepared, settings: Settings, make_state: MakeState
+) -> None:
+    state, _ = make_state(settings)
+    state.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**16)
+    overflow = state.network.projection.weight.register_hook(lambda gradient: gradient * torch.inf)
+    before = weights_of(state.network)
+    result = update(state, eight_sentences(prepared, [8]), 1e-3, settings.train, ON_CPU)
+    assert not result.grad_norm.isfinite()
+    assert_close(weights_of(state.network), before, rtol=0, atol=0)
+    assert state.scaler.get_scale() == 2.0**15
+    overflow.remove()
+    for _ in range(9):
+        result = update(state, eight_sentences(prepared, [8]), 1e-3, settings.train, ON_CPU)
+    assert result.grad_norm.isfinite()
+    assert all(bool(parameter.isfinite().all()) for parameter in state.network.parameters())
+    assert not torch.equal(weights_of(state.network)[0], before[0])

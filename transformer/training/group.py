@@ -1,0 +1,146 @@
+"""The processes that train together: one alone, or those that torchrun has started, on one machine or several.
+
+Their number is no hyper-parameter: an update is the same sentences whatever it is, and each process takes a share.
+What they tell each other travels through gloo on the CPU, but for gradients on a GPU, which travel through NCCL.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import torch
+import torch.distributed as distributed
+from torch import Tensor, nn
+
+from transformer.errors import RunError
+
+# Gradients are summed in pieces of so many numbers: enough for full speed, few enough to need little room beside them.
+_NUMBERS_AT_A_TIME = 16 * 2**20
+_TIMEOUT = timedelta(minutes=60)  # the longest that one may do something alone: timing choices, validating, saving
+
+
+class Group:
+    """This process among those that train together."""
+
+    def __init__(self, rank: int = 0, size: int = 1) -> None:
+        self.rank, self.size = rank, size
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process is the one that writes and speaks."""
+        return self.rank == 0
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Element by element over all processes, and the same everywhere; a tensor on the CPU, which it overwrites."""
+        if self.size > 1:
+            _together(lambda: distributed.all_reduce(values))
+        return values
+
+    def gather(self, value: Any) -> list[Any]:
+        """Every process gets the values of all, by rank; anything that JSON can hold."""
+        if self.size == 1:
+            return [value]
+        text = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+        sizes = torch.zeros(self.size, dtype=torch.int64)
+        sizes[self.rank] = len(text)
+        self.sum(sizes)
+        longest = int(sizes.max())
+        own = torch.zeros(longest, dtype=torch.uint8)
+        own[: len(text)] = text
+        texts = [torch.empty(longest, dtype=torch.uint8) for _ in range(self.size)]
+        _together(lambda: distributed.all_gather(texts, own))
+        pairs = zip(texts, sizes.tolist(), strict=True)
+        return [json.loads(bytes(text[:size].tolist())) for text, size in pairs]
+
+    def share(self, value: Any) -> Any:
+        """The first process's value, everywhere; the others wait for it."""
+        return self.gather(value if self.is_first else None)[0]
+
+    def sum_gradients(self, network: nn.Module) -> None:
+        """Give every process the sum of the gradients of all, once an update.
+
+        Summed after the backward pass, in a fixed order: so the result is the same in every run, whatever finished
+        first, and a process may go through its share again in smaller parts before (DistributedDataParallel overlaps
+        both, and allows neither).
+        """
+        gradients = []
+        for parameter in network.parameters():
+            if parameter.requires_grad:
+                if parameter.grad is None:  # of a layer that was left out: nothing, as where others left it out, too
+                    parameter.grad = torch.zeros_like(parameter)
+                gradients.append(parameter.grad)
+        if self.size > 1:
+            for some in _portions(gradients):
+                flat = torch.cat([gradient.flatten() for gradient in some])
+                _together(partial(distributed.all_reduce, flat))
+                parts = torch.split(flat, [gradient.numel() for gradient in some])
+                torch._foreach_copy_(some, [part.view_as(one) for part, one in zip(parts, some, strict=True)])
+
+
+ALONE = Group()
+
+
+@contextmanager
+def training_group(device_type: str) -> Iterator[Group]:
+    """The group that torchrun has put this process into, by the environment; without torchrun, a group of one.
+
+    `device_type` is cuda, mps or cpu. On GPUs, process i of a machine uses the i-th of them.
+
+    Raises:
+        RunError: the processes cannot find each other, or there are more processes than GPUs.
+    """
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield ALONE
+        return
+    rank, local_rank = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
+    backend = "gloo"
+    if device_type == "cuda":
+        if local_rank >= torch.cuda.device_count():
+            raise RunError(
+                f"process {local_rank + 1} of this machine has no GPU: there are {torch.cuda.device_count()}. "
+                "Start at most so many (torchrun --nproc-per-node), or set train.device=cpu"
+            )
+        torch.cuda.set_device(local_rank)
+        backend = "cpu:gloo,cuda:nccl"
+    try:
+        distributed.init_process_group(backend, timeout=_TIMEOUT)
+    except (RuntimeError, ValueError) as error:  # DistNetworkError … are RuntimeErrors
+        reason = str(error).strip().split("\n")[0]
+        raise RunError(
+            f"process {rank} of {size} cannot join the others at {os.environ.get('MASTER_ADDR')}:"
+            f"{os.environ.get('MASTER_PORT')}: {reason}. Is the port free, and every machine started?"
+        ) from error
+    try:
+        yield Group(rank, size)
+    finally:
+        distributed.destroy_process_group()
+
+
+def _portions(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    """Neighbours, together at most so many numbers; a larger one alone."""
+    some: list[Tensor] = []
+    n_numbers = 0
+    for tensor in tensors:
+        if some and n_numbers + tensor.numel() > _NUMBERS_AT_A_TIME:
+            yield some
+            some, n_numbers = [], 0
+        some.append(tensor)
+        n_numbers += tensor.numel()
+    if some:
+        yield some
+
+
+def _together(operation: Any) -> None:
+    """What all processes do at the same time: where one has ended, the others are told."""
+    try:
+        operation()
+    except RuntimeError as error:
+        reason = str(error).strip().split("\n")[0]
+        raise RunError(f"another process of this run has ended or is out of reach: {reason}") from error

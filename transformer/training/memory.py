@@ -1,0 +1,126 @@
+"""How much memory a process needs to train: tensors that last, counted before they are there."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from data.batches import Batch, cut_micro_batches, longer_side
+from data.prepared import ParallelIds
+from transformer.config import TrainSettings
+from transformer.model import Transformer
+from transformer.training.choices import Choices, autocast
+from transformer.training.loss import batch_loss
+from transformer.training.state import TrainingState
+
+LOGIT_ROWS = 512  # `chunk_rows` of loss.projected_loss: a half of them with R-Drop, but four times as much of each
+
+
+class Shape(NamedTuple):
+    """A micro-batch: B sentences, S source and T target positions, padding included."""
+
+    rows: int
+    src: int
+    tgt: int
+
+
+def estimate_memory(
+    state: TrainingState, shapes: Sequence[Shape], settings: TrainSettings, choices: Choices
+) -> dict[str, int]:
+    """Bytes that an update needs whose largest micro-batch is one of `shapes`, by what they are for.
+
+    Not counted is what lives only for a moment, and what libraries set aside.
+    """
+    network = state.network
+    n_rows = min(LOGIT_ROWS, max(shape.rows * shape.tgt for shape in shapes)) * (1 if settings.r_drop is None else 2)
+    logit_bytes = 4 if choices.precision == "fp32" else 4 + 2  # a logit in fp32, and in the precision of the product
+    return {
+        "weights": _bytes(network.parameters()),
+        "gradients": _bytes(parameter for parameter in network.parameters() if parameter.requires_grad),
+        "optimizer moments": sum(_moment_bytes(optimizer) for optimizer in state.optimizers),
+        "moving average": _bytes(state.average.parameters()) if state.average is not None else 0,
+        "activations": max(activation_bytes(network, shape, settings, choices) for shape in shapes),
+        "logits": n_rows * network.projection.out_features * logit_bytes,
+    }
+
+
+def activation_bytes(network: Transformer, shape: Shape, settings: TrainSettings, choices: Choices) -> int:
+    """`saved_bytes` of a micro-batch that may not fit: a constant, and equally much for each row.
+
+    Found from two and three rows, because one row alone can do without some copies.
+    """
+    two, three = (saved_bytes(network, shape._replace(rows=rows), settings, choices) for rows in (2, 3))
+    return two + (three - two) * (shape.rows - 2)
+
+
+def saved_bytes(network: Transformer, shape: Shape, settings: TrainSettings, choices: Choices) -> int:
+    """What a forward pass keeps for the backward pass, weights left out; runs it, on a batch without padding."""
+    stored: dict[int, int] = {}  # bytes by address: several views of one memory count once
+
+    def note(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        stored[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    batch = _full_batch(shape).to(torch.device(choices.device))
+    hooks = torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor)
+    with _all_layers(network), hooks, autocast(choices):
+        loss = batch_loss(network, batch, settings.label_smoothing, settings.r_drop)
+    del loss  # not before: memory that it has let go would be given out again at the same address
+    for parameter in network.parameters():
+        stored.pop(parameter.untyped_storage().data_ptr(), None)
+    return sum(stored.values())
+
+
+def longest_micro_batch(corpus: ParallelIds, batch_tokens: int, max_tokens: int) -> Shape:
+    """The micro-batch of the longest pairs: as many as make an update, cut to the budget."""
+    longer = longer_side(corpus)
+    order = np.argsort(-longer, kind="stable")
+    order = order[longer[order] <= max_tokens]
+    tokens = np.cumsum(corpus.tgt_lengths[order] + 1, dtype=np.int64)
+    pairs = order[: max(1, int(np.searchsorted(tokens, batch_tokens, side="right")))]
+    pairs = pairs[cut_micro_batches(longer[pairs], max_tokens)[0]]
+    return Shape(len(pairs), int(corpus.src_lengths[pairs].max()) + 1, int(corpus.tgt_lengths[pairs].max()) + 1)
+
+
+def peak_memory(device: torch.device) -> int:
+    """The most bytes so far: of tensors on a CUDA device, else of the whole process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _bytes(tensors: Iterator[Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _moment_bytes(optimizer: torch.optim.Optimizer) -> int:
+    """Adam keeps a mean of the gradients and one of their squares, Muon the first alone."""
+    n_moments = 1 if type(optimizer).__name__ == "Muon" else 2
+    return n_moments * _bytes(parameter for group in optimizer.param_groups for parameter in group["params"])
+
+
+def _full_batch(shape: Shape) -> Batch:
+    rows, n_src, n_tgt = shape
+    src, tgt = (torch.ones(rows, length, dtype=torch.int64) for length in (n_src, n_tgt))
+    return Batch(src, tgt, tgt, torch.arange(rows * n_tgt), n_src_tokens=rows * n_src, n_tokens=rows * n_tgt)
+
+
+@contextmanager
+def _all_layers(network: Transformer) -> Iterator[None]:
+    """Leave out no layer by chance: the most that there can be."""
+    encoder, decoder = network.encoder, network.decoder
+    probabilities = encoder.layer_drop, decoder.layer_drop
+    encoder.layer_drop = decoder.layer_drop = 0.0
+    try:
+        yield
+    finally:
+        encoder.layer_drop, decoder.layer_drop = probabilities
