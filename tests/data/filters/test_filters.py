@@ -209,6 +209,15 @@ def test_lingua_judges_each_side_by_its_confidence(monkeypatch: pytest.MonkeyPat
         make_filter("language", {"model": "lingua"}, "en", "tlh")
 
 
+def test_the_real_lingua_keeps_what_is_right_and_drops_what_is_not() -> None:
+    pytest.importorskip("lingua")
+    filter_ = make_filter("language", {"model": "lingua"}, "en", "de")
+    english, german = "The house is bigger than the garden.", "Das Haus ist größer als der Garten."
+    french, russian = "La maison est plus grande que le jardin.", "Дом больше, чем сад, и это хорошо."
+    pairs = [(english, german), (english, french), (german, english), (russian, german), ("OK", "OK")]
+    assert dropped(filter_, *pairs) == [False, True, True, True, False]
+
+
 def fake_lingua() -> ModuleType:
     """lingua's interface, for texts that say their language and the confidence in it; the rest goes to the others."""
     codes = ("en", "ru", "de", "ja", "zh", "es", "fr", "it", "pt", "nl")
