@@ -78,10 +78,11 @@ def find_model(path: str | Path) -> Path:
 def save_model(directory: Path, model: Model, weights: Mapping[str, Tensor] | None = None) -> None:
     """Fill an existing directory; see `data.atomic.whole_directory` for doing so atomically.
 
-    `weights` replaces the network's own state dictionary.
+    `weights` replaces the network's own, under the names of `distinct`; the network, which may be training, is then not
+    looked at.
     """
-    weights = model.network.state_dict() if weights is None else weights
-    save_tensors(directory / WEIGHTS, distinct(model.network, weights))
+    weights = distinct(model.network, model.network.state_dict()) if weights is None else weights
+    save_tensors(directory / WEIGHTS, weights)
     vocabularies = {"src": model.src_vocabulary, "tgt": model.tgt_vocabulary}
     if model.src_vocabulary.hash == model.tgt_vocabulary.hash:
         vocabularies = {"vocabulary": model.src_vocabulary}
@@ -97,7 +98,7 @@ def save_model(directory: Path, model: Model, weights: Mapping[str, Tensor] | No
         "sha256": {name: sha256_of(directory / name) for name in checked},
     }
     write_json(directory / DESCRIPTION, description)
-    (directory / "README.md").write_text(_card(model), encoding="utf-8")
+    (directory / "README.md").write_text(_card(model, weights), encoding="utf-8")
 
 
 def load_model(path: str | Path) -> Model:
@@ -245,8 +246,8 @@ def _read_description(directory: Path) -> dict[str, Any]:
         ) from error
 
 
-def _card(model: Model) -> str:
-    settings, parameters = model.settings, sum(p.numel() for p in model.network.parameters())
+def _card(model: Model, weights: Mapping[str, Tensor]) -> str:
+    settings, parameters = model.settings, sum(tensor.numel() for tensor in weights.values())
     return f"""# {model.src_lang} → {model.tgt_lang} translation model
 
 A Transformer (Vaswani et al. 2017): {settings.n_encoder_layers} + {settings.n_decoder_layers} layers, \

@@ -46,6 +46,7 @@ from transformer.model_directory import (
     sha256_of,
     write_json,
 )
+from transformer.training.group import ALONE, Group
 from transformer.training.progress import Progress
 from transformer.training.sharding import like, whole
 from transformer.training.state import TrainingState
@@ -69,11 +70,17 @@ class Snapshot:
         return sum(tensor.nbytes for tensor in (*self.weights.values(), *self.training.values()))
 
 
-def take_snapshot(state: TrainingState) -> Snapshot:
-    """Copy everything that a checkpoint needs. Where weights are shared out, every process must call this."""
+def take_snapshot(state: TrainingState, group: Group = ALONE) -> Snapshot | None:
+    """Copy everything that a checkpoint needs; every process must call this, and the first gets it."""
+    if state.sharded is None and not group.is_first:
+        return None
+    weights = _copies(_named_weights(state.evaluated), group.is_first)
+    training = _copies(_training_tensors(state), group.is_first)
+    if not group.is_first:
+        return None
     return Snapshot(
-        weights=_copies(_named_weights(state.evaluated)),
-        training=_copies(_training_tensors(state)),
+        weights=weights,
+        training=training,
         progress=copy.deepcopy(state.progress),
         scaler=None if state.scaler is None else state.scaler.state_dict(),
     )
@@ -192,8 +199,13 @@ def _training_tensors(state: TrainingState) -> Iterator[tuple[str, Tensor]]:
                 yield from ((f"optimizer.{name}.{key}", value) for key, value in optimizer.state[parameter].items())
 
 
-def _copies(tensors: Iterator[tuple[str, Tensor]]) -> dict[str, Tensor]:
-    return {name: whole(tensor.detach()).to("cpu", copy=True) for name, tensor in tensors}
+def _copies(tensors: Iterator[tuple[str, Tensor]], wanted: bool) -> dict[str, Tensor]:
+    copies = {}
+    for name, tensor in tensors:
+        complete = whole(tensor.detach())  # together with the other processes
+        if wanted:
+            copies[name] = complete.to("cpu", copy=True)
+    return copies
 
 
 def _load_weights(network: Transformer, weights: dict[str, Tensor], file: Path) -> None:
@@ -205,16 +217,21 @@ def _load_weights(network: Transformer, weights: dict[str, Tensor], file: Path) 
 def _load_optimizers(state: TrainingState, tensors: dict[str, Tensor], file: Path) -> None:
     names = {parameter: name for name, parameter in state.network.named_parameters()}
     for optimizer in state.optimizers:
+        of_this = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        order = {parameter: place for place, parameter in enumerate(of_this)}
         entries: dict[int, dict[str, Tensor]] = {}
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 saved = _group(tensors, f"optimizer.{names[parameter]}.")
+                if not saved and state.scaler is not None:  # of fp16: every update so far has overflown
+                    continue
                 if not saved:
                     raise RunError(
                         f"{file}: no optimizer state of {names[parameter]}: it was written with other settings; remove "
                         f"{file.parent} to use an older one"
                     )
-                entries[len(entries)] = {key: like(value, parameter) for key, value in saved.items()}
+                # A copy: what is loaded is the file, mapped into memory, and would hold on to it when it is pruned.
+                entries[order[parameter]] = {key: like(value, parameter).clone() for key, value in saved.items()}
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": entries, "param_groups": groups})
 

@@ -22,6 +22,7 @@ from transformer.errors import RunError
 
 # Gradients are summed in pieces of so many numbers: enough for full speed, few enough to need little room beside them.
 _NUMBERS_AT_A_TIME = 16 * 2**20
+_LOST = ("Connection closed", "Connection reset", "Broken pipe", "Timed out waiting", "onnection refused", "NCCL")
 _TIMEOUT = timedelta(minutes=60)  # the longest that one may do something alone: timing choices, validating, saving
 
 
@@ -117,10 +118,13 @@ def training_group(device_type: str) -> Iterator[Group]:
             f"process {rank} of {size} cannot join the others at {os.environ.get('MASTER_ADDR')}:"
             f"{os.environ.get('MASTER_PORT')}: {reason}. Is the port free, and every machine started?"
         ) from error
+    ended_well = False
     try:
         yield Group(rank, size)
+        ended_well = True
     finally:
-        distributed.destroy_process_group()
+        if ended_well or backend == "gloo":  # NCCL would wait for the others, which wait for this one
+            distributed.destroy_process_group()
 
 
 def _portions(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
@@ -137,10 +141,19 @@ def _portions(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
         yield some
 
 
+def lost_others(error: RuntimeError) -> RunError | None:
+    """What to tell the user if the error means that another process has ended; libraries have no class for that."""
+    reason = str(error).strip().split("\n")[0]
+    if not any(words in reason for words in _LOST):
+        return None
+    return RunError(f"another process of this run has ended or is out of reach: {reason}")
+
+
 def _together(operation: Any) -> None:
     """What all processes do at the same time: where one has ended, the others are told."""
     try:
         operation()
     except RuntimeError as error:
-        reason = str(error).strip().split("\n")[0]
-        raise RunError(f"another process of this run has ended or is out of reach: {reason}") from error
+        if explained := lost_others(error):
+            raise explained from error
+        raise

@@ -11,19 +11,21 @@ from data.atomic import whole_directory
 from data.prepared import Prepared
 from transformer.config import Settings, TrainSettings
 from transformer.errors import RunError
+from transformer.files import remove_directory
 from transformer.model_directory import Model, save_model
 from transformer.training.averaging import average_checkpoints
 from transformer.training.checkpoint import (
     best_checkpoints,
     last_checkpoints,
+    list_checkpoints,
     load_checkpoint,
     newest_checkpoint,
     take_snapshot,
 )
 from transformer.training.checkpoint_writer import CheckpointWriter
 from transformer.training.choices import Choices
-from transformer.training.group import ALONE, Group
-from transformer.training.interruption import interruption
+from transformer.training.group import ALONE, Group, lost_others
+from transformer.training.interruption import Interruption, interruption
 from transformer.training.monitor import DivergenceError, Monitor
 from transformer.training.progress import Progress, Skipped
 from transformer.training.run_directory import RunDirectory
@@ -32,7 +34,7 @@ from transformer.training.setup import set_up
 from transformer.training.sharding import whole_network
 from transformer.training.state import TrainingState
 from transformer.training.stream import UpdateStream, open_stream, refuse_impossible_mixing
-from transformer.training.update import update
+from transformer.training.update import is_lack_of_memory, update
 from transformer.training.validation import Evidence, Validation, is_better, validate
 
 _MOST_ROLLBACKS = 5  # between two checkpoints: if skipping so much does not help, it is not the data
@@ -54,6 +56,16 @@ def train(settings: Settings, prepared: Prepared, run: RunDirectory, group: Grou
         RunError: the run directory belongs to other settings or another vocabulary, the disk is full, the loss is not
             finite, or one sentence pair alone does not fit into memory.
     """
+    try:
+        with interruption() as asked:
+            return _train(settings, prepared, run, group, asked)
+    except RuntimeError as error:
+        if explained := _explained(error):
+            raise explained from error
+        raise
+
+
+def _train(settings: Settings, prepared: Prepared, run: RunDirectory, group: Group, asked: Interruption) -> Finished:
     wanted = settings.train
     refuse_impossible_mixing(settings, prepared)
     state, model, choices = set_up(settings, prepared, run, group)
@@ -63,7 +75,7 @@ def train(settings: Settings, prepared: Prepared, run: RunDirectory, group: Grou
     begin = time.perf_counter() - state.progress.seconds
     n_rollbacks, stop = 0, 0
 
-    with closing(writer), closing(monitor), closing(stream), interruption() as asked:
+    with closing(writer), closing(monitor), closing(stream):
         while not stop and state.progress.step < wanted.max_steps and not _out_of_patience(state.progress, wanted):
             # 1. The sentences of this update, and one step of the optimizer.
             progress = state.progress
@@ -80,8 +92,10 @@ def train(settings: Settings, prepared: Prepared, run: RunDirectory, group: Grou
             validating = progress.step % wanted.validate_every == 0 or progress.step == wanted.max_steps
             regular = validating or progress.step % wanted.save_every == 0
             try:
-                if stop or save or regular or progress.step % wanted.log_every == 0:
+                if regular or progress.step % wanted.log_every == 0:
                     monitor.log(progress, lr, scaled=_scale_is_useful(state))
+                elif stop or save:
+                    monitor.read(progress, scaled=_scale_is_useful(state))
             except DivergenceError as found:
                 n_rollbacks += 1
                 _roll_back(found, n_rollbacks, run, state, wanted, stream, writer, monitor)
@@ -91,11 +105,12 @@ def train(settings: Settings, prepared: Prepared, run: RunDirectory, group: Grou
                 newest = _validate(run, state, prepared, settings, choices, group)
                 monitor.log_validation(newest, best=newest == progress.best(wanted.best_by))
             if stop or save or regular:
-                snapshot = take_snapshot(state)
-                if group.is_first:
+                snapshot = take_snapshot(state, group)
+                if snapshot is not None:
+                    run.sync_metrics()
                     best_by, keep = wanted.best_by, max(wanted.average_checkpoints, 2)
                     writer.save(snapshot, best_by=best_by, keep=keep, regular=regular)
-                n_rollbacks = 0
+                n_rollbacks = 0 if regular else n_rollbacks
                 monitor.restart_clock()
             writer.check()
         writer.wait()
@@ -106,6 +121,17 @@ def train(settings: Settings, prepared: Prepared, run: RunDirectory, group: Grou
         _finish(run, state, model, wanted)
     group.share(None)
     return Finished(run.model)
+
+
+def _explained(error: RuntimeError) -> RunError | None:
+    """What a user can do about an error of the libraries that the user can cause."""
+    if is_lack_of_memory(error):
+        reason = str(error).strip().split("\n")[0]
+        return RunError(
+            f"out of memory: {reason}. Lower train.max_tokens (or translate.max_tokens, if it was validating); the "
+            "same command goes on from the last checkpoint"
+        )
+    return lost_others(error)
 
 
 def _scale_is_useful(state: TrainingState) -> bool:
@@ -155,8 +181,7 @@ def _roll_back(
         RunError: the settings say stop, there is no checkpoint yet, or it has been of no use.
     """
     writer.wait()
-    monitor.group.share(None)  # the first has waited for its writer: all see the same checkpoints
-    checkpoint = newest_checkpoint(run.checkpoints)
+    checkpoint = _checkpoint_to_go_back_to(run, monitor.group)
     sentences = stream.sentences(found.part, found.update)
     first_few = ", ".join(f"{number + 1:,}" for number in sorted(sentences)[:5])
     where = (
@@ -172,15 +197,30 @@ def _roll_back(
         )
     load_checkpoint(checkpoint, state)
     progress = state.progress
-    first = progress.update if progress.epoch == found.part else 0
-    skipped = Skipped(found.part, first, found.update + 1, found.step)
+    skipped = Skipped(progress.epoch, progress.update, found.part, found.update + 1, found.step)
     progress.skipped.append(skipped)
-    progress.epoch, progress.update = skipped.part, skipped.end
+    progress.epoch, progress.update = skipped.end_part, skipped.end
     monitor.rewind(progress)
     monitor.say(
-        f"{where}; back to step {progress.step:,}, and updates {skipped.first + 1:,} to "
-        f"{skipped.end:,} of {monitor.part} {skipped.part + 1} are skipped"
+        f"{where}; back to step {progress.step:,}, and update {skipped.first + 1:,} of {monitor.part} "
+        f"{skipped.first_part + 1} to update {skipped.end:,} of {monitor.part} {skipped.end_part + 1} are skipped"
     )
+
+
+def _checkpoint_to_go_back_to(run: RunDirectory, group: Group) -> Path | None:
+    """The newest regular one, chosen by the first process for all; an undisturbed run would go back to the same.
+
+    One made by a signal serves only where there is no other, and newer ones are removed: they are not gone on from.
+    """
+    found = ""
+    if group.is_first:
+        regular = list_checkpoints(run.checkpoints)
+        for step, path in list_checkpoints(run.checkpoints, "stop").items():
+            if regular and step > max(regular):
+                remove_directory(path)
+        found = str(newest_checkpoint(run.checkpoints) or "")
+    path = group.share(found)
+    return Path(path) if path else None
 
 
 def _finish(run: RunDirectory, state: TrainingState, model: Model, settings: TrainSettings) -> Path:

@@ -40,12 +40,13 @@ class Monitor:
             initial=progress.step,
             unit="step",
             dynamic_ncols=True,
-            smoothing=0.05,
+            smoothing=0,  # the average of all, so that the time left counts validations and saving, too
             mininterval=0.1 if self.live else 30,
             disable=not group.is_first,
         )
         self.bar.set_description(f"{part} {progress.epoch + 1}")
         self.board = _open_tensorboard(run, progress.step) if group.is_first else None
+        self.n_timed, self.seconds = 0, 0.0  # tokens and time of updates that `read` has noted since the last line
         self._restart()
 
     def add(self, result: UpdateResult) -> None:
@@ -53,47 +54,59 @@ class Monitor:
         self.results.append(result)
         self.bar.update()
 
-    def log(self, progress: Progress, lr: float, *, scaled: bool = False) -> None:
-        """Report the updates since the last call; every process must call this.
+    def read(self, progress: Progress, *, scaled: bool = False) -> None:
+        """Wait for the device, and note what the updates since the last call have found, for `log` to report.
 
-        `scaled`: the loss is scaled for fp16, where a gradient that is too large now and then is no fault.
+        Every process must call this. `scaled`: the loss is scaled for fp16, where a gradient that is too large now and
+        then is no fault.
 
         Raises:
             DivergenceError: a loss or gradient is not a finite number.
         """
         results, begin = self.results, self.begin
-        sums = torch.stack([torch.stack([r.nll, r.smoothed]) for r in results]).to("cpu", torch.float64)
-        norms = torch.stack([r.grad_norm for r in results]).to("cpu", torch.float64)
-        seconds = time.perf_counter() - begin  # only now has the device done all of it
-        self.group.sum(sums)
-        padding = self.group.sum(torch.tensor([sum(r.n_real for r in results), sum(r.n_padded for r in results)]))
+        tensors = torch.stack([torch.stack([r.nll, r.smoothed, r.grad_norm]) for r in results])
+        rows = tensors.to("cpu", torch.float64)
+        self.seconds += time.perf_counter() - begin  # only now has the device done all of it
+        self.n_timed += sum(r.n_tokens for r in results)
+        positions = torch.tensor([[r.n_real, r.n_padded] for r in results], dtype=torch.float64)
+        sums = self.group.sum(torch.cat([rows[:, :2], positions], dim=1)).tolist()  # of all processes
         self._restart()
-        for number, ((nll, smoothed), norm) in enumerate(zip(sums.tolist(), norms.tolist(), strict=True), 1):
+        for number, (result, (nll, smoothed, n_real, n_padded), norm) in enumerate(
+            zip(results, sums, rows[:, 2].tolist(), strict=True), 1
+        ):
             if not math.isfinite(nll + smoothed) or not (scaled or math.isfinite(norm)):
                 step = progress.step - len(results) + number
-                raise DivergenceError(step, results[number - 1], f"loss {smoothed}, gradient norm {norm}")
-        n_tokens = sum(r.n_tokens for r in results)
-        nll, smoothed = (sums.sum(dim=0) / n_tokens).tolist()
+                raise DivergenceError(step, result, f"loss {smoothed}, gradient norm {norm}")
+            progress.unlogged.append([nll, smoothed, norm, result.n_tokens, n_real, n_padded])
+
+    def log(self, progress: Progress, lr: float, *, scaled: bool = False) -> None:
+        """Report the updates since the last line; as `read`, which it does first."""
+        self.read(progress, scaled=scaled)
+        nll, smoothed, norm, n_tokens, n_real, n_padded = zip(*progress.unlogged, strict=True)
+        nll_per_token, smoothed_per_token = sum(nll) / sum(n_tokens), sum(smoothed) / sum(n_tokens)
+        speed = self.n_timed / self.seconds
         self._write(
             {
                 "step": progress.step,
                 self.part: progress.epoch,
                 "lr": lr,
-                "nll_per_token": nll,
-                "perplexity": perplexity(nll),
-                "smoothed_loss_per_token": smoothed,
-                "grad_norm": float(norms.mean()),
+                "nll_per_token": nll_per_token,
+                "perplexity": perplexity(nll_per_token),
+                "smoothed_loss_per_token": smoothed_per_token,
+                "grad_norm": sum(norm) / len(norm),
                 "n_tokens": progress.n_tokens,
-                "tokens_per_second": n_tokens / seconds,
-                "padding_share": 1 - int(padding[0]) / int(padding[1]),
+                "tokens_per_second": speed,
+                "padding_share": 1 - sum(n_real) / sum(n_padded),
                 "seconds": progress.seconds,
             }
         )
         self.bar.set_description(f"{self.part} {progress.epoch + 1}", refresh=False)
         self.bar.set_postfix_str(
-            f"loss {smoothed:.3f}, ppl {perplexity(nll):.2f}, lr {lr:.2e}, {n_tokens / seconds:,.0f} tok/s",
+            f"loss {smoothed_per_token:.3f}, ppl {perplexity(nll_per_token):.2f}, lr {lr:.2e}, {speed:,.0f} tok/s",
             refresh=self.live,
         )
+        progress.unlogged.clear()
+        self.n_timed, self.seconds = 0, 0.0
 
     def rewind(self, progress: Progress) -> None:
         """Forget the updates after a checkpoint that the run has gone back to."""

@@ -9,10 +9,11 @@ from transformer.training.validation import Validation
 
 @dataclass(frozen=True)
 class Skipped:
-    """Updates first … end − 1 of an epoch or stage, left out when training diverged and went back to a checkpoint."""
+    """Updates left out when training diverged and went back to a checkpoint: from one place, to before another."""
 
-    part: int  # epoch or stage
+    first_part: int  # epoch or stage
     first: int
+    end_part: int
     end: int
     step: int  # the step that diverged
 
@@ -28,6 +29,8 @@ class Progress:
     seconds: float = 0.0  # spent training, validation and saving included
     validations: list[Validation] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+    # Of each update that no line of metrics tells of yet: nll, smoothed loss, norm, tokens, real and padded positions.
+    unlogged: list[list[float]] = field(default_factory=list)
 
     def best(self, best_by: str, significant: bool = False) -> Validation | None:
         """The best validation so far, the earlier one where two are equal.

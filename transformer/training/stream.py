@@ -181,11 +181,12 @@ def _augmentation(settings: Settings, prepared: Prepared, max_tokens: int) -> Au
     wanted = settings.train.augmentation
     if wanted is None or wanted == AugmentationSettings():
         return None
+    longest = int(longer_side(prepared.train).max(initial=1))
     return Augmentation(
         Side(prepared.src_vocabulary, _sampling(wanted.src)),
         Side(prepared.tgt_vocabulary, _sampling(wanted.tgt)),
         Rates(**wanted.model_dump(exclude={"src", "tgt"})),
-        max_tokens=max_tokens,
+        max_tokens=min(longest, max_tokens),  # no pair outgrows the longest: the budget is memory only
         seed=settings.seed,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -90,7 +91,7 @@ def gradient_of(
                 nll += loss.nll
             return smoothed, nll
         except RuntimeError as error:
-            if not _is_lack_of_memory(error):
+            if not is_lack_of_memory(error):
                 raise
             state.largest_batch = _less_than(batches[place], state, group, error)
         state.network.zero_grad(set_to_none=True)  # outside: while the exception lives, so do the tensors it names
@@ -104,11 +105,12 @@ def _step(state: TrainingState, clip_norm: float | None) -> Tensor:
         for optimizer in state.optimizers:
             state.scaler.unscale_(optimizer)
     grad_norm = clip_gradients(state.network, clip_norm)
+    overflown = state.scaler is not None and not math.isfinite(float(grad_norm))  # then none of the optimizers steps
     for optimizer in state.optimizers:
         if state.scaler is None:
             optimizer.step()
-        else:
-            state.scaler.step(optimizer)  # does nothing where the scaled gradient was no finite number
+        elif not overflown:
+            state.scaler.step(optimizer)
         optimizer.zero_grad(set_to_none=True)
     if state.scaler is not None:
         state.scaler.update()
@@ -131,7 +133,7 @@ def _fitting(batches: Iterable[tuple[Place, Batch]], largest: int | None) -> Ite
             yield from _fitting([((*place, 0), first), ((*place, 1), second)], largest)
 
 
-def _is_lack_of_memory(error: RuntimeError) -> bool:
+def is_lack_of_memory(error: RuntimeError) -> bool:
     """Only CUDA has a class of its own for it."""
     return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in _LACK_OF_MEMORY)
 

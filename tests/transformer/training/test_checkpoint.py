@@ -127,6 +127,22 @@ def test_a_checkpoint_without_optimizer_state_is_refused(tmp_path: Path, save: S
         load_checkpoint(path, state)
 
 
+def test_in_fp16_a_run_goes_on_whose_updates_have_all_overflown(
+    tmp_path: Path, save: Save, make_settings: Callable[..., Settings], make_state: MakeState
+) -> None:
+    """Its optimizers have no state yet; the scale of the loss has."""
+    settings = make_settings(train={"optimizer": "muon"})
+    state, model = make_state(settings)
+    state.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**5)
+    state.scaler.scale(torch.ones(()))  # makes the scale
+    path = save(tmp_path, state, model)
+    fresh, _ = make_state(settings)
+    fresh.scaler = torch.amp.GradScaler("cpu")
+    load_checkpoint(path, fresh)
+    assert fresh.scaler.get_scale() == 2.0**5
+    assert all(not optimizer.state for optimizer in fresh.optimizers)
+
+
 # --- which are kept ---
 
 

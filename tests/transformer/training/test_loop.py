@@ -148,6 +148,7 @@ def test_a_run_stopped_by_ctrl_c_goes_on_as_if_it_had_not_been(
     # Where it was stopped takes no part in what is averaged and kept.
     assert list_checkpoints(run.checkpoints).keys() == list_checkpoints(uninterrupted.checkpoints).keys()
     assert not list_checkpoints(run.checkpoints, "stop")
+    assert metrics_of(run) == metrics_of(uninterrupted)  # the line that was due comes when it is due
     assert (run.model / WEIGHTS).read_bytes() == (uninterrupted.model / WEIGHTS).read_bytes()
 
 
@@ -425,6 +426,7 @@ def test_sigusr1_saves_and_the_run_goes_on_as_if_nothing_had_been(
     assert train(long_settings, prepared, run).model == run.model
     assert found in ([3], [])  # written beside the training, and gone after the next
     assert (run.model / WEIGHTS).read_bytes() == (uninterrupted.model / WEIGHTS).read_bytes()
+    assert metrics_of(run) == metrics_of(uninterrupted)
 
 
 # --- divergence ---
@@ -467,9 +469,10 @@ def test_rollback_skips_the_updates_that_led_there_and_says_so(
     settings, run = make_settings(train=ROLLBACK), RunDirectory(tmp_path / "a")
     assert train(settings, prepared, run).model == run.model
     assert seen == [(0, i) for i in range(6)] + [(0, 6), *((1, i) for i in range(EPOCH))]
-    assert "back to step 4, and updates 5 to 6 of epoch 1 are skipped" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "back to step 4, and update 5 of epoch 1 to update 6 of epoch 1 are skipped" in told
     saved = progress_of(run.checkpoints / "last")
-    assert saved["skipped"] == [{"part": 0, "first": 4, "end": 6, "step": 6}]
+    assert saved["skipped"] == [{"first_part": 0, "first": 4, "end_part": 0, "end": 6, "step": 6}]
     assert saved["step"] == 12
     steps = [line["step"] for line in metrics_of(run) if "lr" in line]
     assert steps == [2, 4, 6, 8, 10, 12]
@@ -527,3 +530,52 @@ def test_without_a_checkpoint_there_is_nothing_to_go_back_to(
     told = r"step 1 \(loss .*update 1 of epoch 1, of \d+ prepared pairs \(\d+, .*checkpoint is none"
     with pytest.raises(RunError, match=told):
         train(make_settings(train=ROLLBACK), prepared, RunDirectory(tmp_path))
+
+
+def test_what_a_rollback_skips_is_reported_over_the_end_of_an_epoch(
+    prepared: Prepared, make_settings: MakeSettings, tmp_path: Path, poisoned: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = poisoned((1, 1))
+    settings, run = make_settings(train=ROLLBACK | {"save_every": 6, "validate_every": 6}), RunDirectory(tmp_path)
+    train(settings, prepared, run)
+    assert seen[:10] == [(0, i) for i in range(7)] + [(1, 0), (1, 1), (1, 2)]
+    assert "update 7 of epoch 1 to update 2 of epoch 2 are skipped" in capsys.readouterr().err
+    saved = progress_of(run.checkpoints / "last")["skipped"]
+    assert saved == [{"first_part": 0, "first": 6, "end_part": 1, "end": 2, "step": 9}]
+
+
+def test_a_rollback_goes_to_where_an_undisturbed_run_would(
+    prepared: Prepared, make_settings: MakeSettings, tmp_path: Path, poisoned: Any, files_of: Files
+) -> None:
+    """Not to a checkpoint that a signal has made since: then other data would be skipped."""
+    settings = make_settings(train=ROLLBACK)
+    whole, disturbed = RunDirectory(tmp_path / "a"), RunDirectory(tmp_path / "b")
+    seen = poisoned((0, 5))
+    train(settings, prepared, whole)
+    update = loop.update
+
+    def asking(state: Any, taken: Any, *arguments: Any) -> Any:
+        if state.progress.step == 4:
+            signal.raise_signal(signal.SIGUSR1)
+        return update(state, taken, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "update", asking)
+        train(settings, prepared, disturbed)
+    assert_same_run(disturbed, whole, files_of)
+    assert seen
+
+
+@pytest.mark.parametrize("where", ["step", "validate"])
+def test_too_little_memory_elsewhere_is_one_message(
+    where: str, prepared: Prepared, make_settings: MakeSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: Any, **more: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB\nmore")
+
+    if where == "validate":
+        monkeypatch.setattr(loop, "validate", full)
+    else:
+        monkeypatch.setattr(torch.optim.Adam, "step", full)
+    with pytest.raises(RunError, match=r"out of memory: CUDA out of memory\. Tried to allocate 9 GiB\. Lower"):
+        train(make_settings(), prepared, RunDirectory(tmp_path))

@@ -41,10 +41,11 @@ def test_a_restart_changes_nothing() -> None:
         n_tokens=999,
         seconds=0.1 + 0.2,
         validations=[Validation(2, 3.25, 1 / 3, 2 / 3, better=False), Validation(4, 3.5, 1e-300)],
-        skipped=[Skipped(part=2, first=7, end=9, step=30)],
+        skipped=[Skipped(first_part=1, first=7, end_part=2, end=9, step=30)],
+        unlogged=[[1.5, 1 / 3, 0.1, 7, 9, 12]],
     )
     assert restarted(progress) == progress
-    assert asdict(progress)["skipped"] == [{"part": 2, "first": 7, "end": 9, "step": 30}]
+    assert asdict(progress)["skipped"] == [{"first_part": 1, "first": 7, "end_part": 2, "end": 9, "step": 30}]
 
 
 def test_a_run_that_an_older_version_began_goes_on() -> None:

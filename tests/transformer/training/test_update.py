@@ -324,3 +324,20 @@ def test_in_fp16_a_gradient_that_overflows_is_skipped_and_the_scale_is_lowered(
     assert result.grad_norm.isfinite()
     assert all(bool(parameter.isfinite().all()) for parameter in state.network.parameters())
     assert not torch.equal(weights_of(state.network)[0], before[0])
+
+
+@pytest.mark.parametrize("clip_norm", [None, 1.0])
+def test_in_fp16_several_optimizers_step_together_or_not_at_all(
+    clip_norm: float | None, prepared: Prepared, make_settings: Callable[..., Settings], make_state: MakeState
+) -> None:
+    """An overflow in a norm, which AdamW trains, holds back the matrices of Muon, too."""
+    settings = make_settings(model={"dropout": 0.0}, train={"optimizer": "muon", "clip_norm": clip_norm})
+    state, _ = make_state(settings)
+    assert len(state.optimizers) == 2
+    state.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**16)
+    norm = next(p for name, p in state.network.named_parameters() if p.ndim == 1 and "norm" in name)
+    norm.register_hook(lambda gradient: gradient * torch.inf)
+    before = weights_of(state.network)
+    update(state, eight_sentences(prepared, [8]), 1e-3, settings.train, ON_CPU)
+    assert_close(weights_of(state.network), before, rtol=0, atol=0)
+    assert state.scaler.get_scale() == 2.0**15
