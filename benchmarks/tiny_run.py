@@ -150,7 +150,7 @@ class Program:
         except subprocess.TimeoutExpired:
             self.find_processes()
             self.kill()
-            raise RunError(f"{self.process.args!r} did not end within {seconds:.0f} s:\n{self.told[-2000:]}") from None
+            raise RunError(f"{self.process.args!r} did not end within {seconds:.0f} s:\n{self.told[-8000:]}") from None
 
 
 def alive(pid: int) -> bool:
@@ -167,7 +167,7 @@ def finish(program: Program) -> None:
     """
     code = program.wait()
     if code != 0:
-        raise RunError(f"{program.process.args!r} ended with exit code {code}:\n{program.told[-2000:]}")
+        raise RunError(f"{program.process.args!r} ended with exit code {code}:\n{program.told[-8000:]}")
 
 
 def metrics_of(run: Path) -> list[dict[str, Any]]:

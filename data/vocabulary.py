@@ -72,7 +72,7 @@ class Vocabulary:
         }
         try:
             return cls(_train(lines, size, options))
-        except (RuntimeError, ValueError) as error:
+        except (RuntimeError, ValueError, SyntaxError) as error:  # all of them its own
             raise DataError(_explain_failure(str(error), lines, size, options)) from error
 
     @classmethod
@@ -117,7 +117,9 @@ class Vocabulary:
         return ids
 
     def sample(self, sentences: Sequence[str], amount: float, seed: int) -> list[list[int]]:
-        """As `encode`, but cut at random; the same for the same seed.
+        """As `encode`, but cut at random; the same for the same seed, in every process.
+
+        (sentencepiece 0.2.2 and 0.2.3 salt their random numbers once a process; pyproject.toml keeps them out.)
 
         bpe leaves out each merge with probability `amount` (BPE-dropout, Provilkov et al. 2020); unigram draws cuts
         with P^amount (Kudo 2018).
@@ -187,7 +189,15 @@ def _short_lines(lines: Iterable[str]) -> Iterator[str]:
 
 def _explain_failure(message: str, lines: Iterable[str], size: int, options: dict[str, Any]) -> str:
     """What a message of sentencepiece's C++ means for the settings."""
-    if largest := re.search(r"Vocabulary size too high .* <= (\d+)", message):
+    largest = re.search(r"Vocabulary size too high .* <= (\d+)", message)
+    n_without_text = 4 + len(options["control_symbols"]) + (256 if options["byte_fallback"] else 0)
+    if (
+        "sentences_.empty()" in message
+        or "all_chars_count" in message
+        or (largest and int(largest[1]) <= n_without_text)
+    ):
+        return "the training text has no characters to learn a vocabulary from: every line is blank"
+    if largest:
         return (
             f"vocabulary.size {size} is too large for this text: it gives at most {largest[1]} pieces. "
             f"Choose vocabulary.size from {_find_smallest_size(lines, options)} to {largest[1]}, or give more text"
@@ -198,8 +208,6 @@ def _explain_failure(message: str, lines: Iterable[str], size: int, options: dic
             f"byte_fallback, 256 bytes need {required}. Choose vocabulary.size {required} or more, or lower "
             "vocabulary.character_coverage"
         )
-    if "sentences_.empty()" in message or "all_chars_count" in message:
-        return "the training text has no characters to learn a vocabulary from: every line is blank"
     return f"sentencepiece could not learn the vocabulary of {size} pieces: {message}"
 
 

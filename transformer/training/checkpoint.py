@@ -119,11 +119,19 @@ def save_checkpoint(
         sums = {name: sha256_of(partial / name) for name in (STATE, DESCRIPTION)}
         sums |= {key: _checksum(value) for key, value in saved.items()}
         write_json(partial / PROGRESS, {"format": FORMAT, **saved, "sha256": sums})
-    point_to(checkpoints / "last", path.name)
-    for best in best_checkpoints(checkpoints, snapshot.progress, best_by, 1):
-        point_to(checkpoints / "best", best.name)
-    _prune(checkpoints, path, snapshot.progress, best_by, keep)
+    tidy_checkpoints(checkpoints, snapshot.progress, best_by=best_by, keep=keep)
     return path
+
+
+def tidy_checkpoints(checkpoints: Path, progress: Progress, *, best_by: str, keep: int) -> None:
+    """Point `last` and `best`, and remove the others; also what a run that was killed has left undone."""
+    sweep(checkpoints)
+    newest = newest_checkpoint(checkpoints)
+    assert newest is not None
+    point_to(checkpoints / "last", newest.name)
+    for best in best_checkpoints(checkpoints, progress, best_by, 1):
+        point_to(checkpoints / "best", best.name)
+    _prune(checkpoints, newest, progress, best_by, keep)
 
 
 def sound_checkpoint(checkpoints: Path) -> Path | None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 import torch.distributed as distributed
+import torch.distributed.nn.functional  # before there is a group: its default arguments would hold it until the end
 from torch import Tensor, nn
 
 from transformer.errors import RunError

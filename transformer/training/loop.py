@@ -21,6 +21,7 @@ from transformer.training.checkpoint import (
     load_checkpoint,
     newest_checkpoint,
     take_snapshot,
+    tidy_checkpoints,
 )
 from transformer.training.checkpoint_writer import CheckpointWriter
 from transformer.training.choices import Choices
@@ -230,6 +231,7 @@ def _finish(run: RunDirectory, state: TrainingState, model: Model, settings: Tra
     """
     k, best_by, newest = settings.average_checkpoints, settings.best_by, newest_checkpoint(run.checkpoints)
     assert newest is not None
+    tidy_checkpoints(run.checkpoints, state.progress, best_by=best_by, keep=max(k, 2))
     chosen = {
         "last": [newest],
         "best": best_checkpoints(run.checkpoints, state.progress, best_by, 1),
