@@ -80,10 +80,13 @@ def fastest(
     return max(speeds, key=speeds.__getitem__, default=longest), speeds
 
 
+_CLEAR = 1.25  # times as long as the fastest: noise does not turn that round
+
+
 def seconds_in_turn(
     candidates: Mapping[Name, Callable[[], None]], patience_seconds: float = math.inf
 ) -> dict[Name, float]:
-    """The shortest of up to three times of each candidate, after one that warms up.
+    """The shortest of up to three times of each candidate, after one that warms up; fewer where one is clearly ahead.
 
     In turn, so that what else the machine does hits all alike; the shortest, because that only ever adds time. Without
     candidates that find too little memory, and those whose turn to warm up comes after `patience_seconds`.
@@ -104,7 +107,8 @@ def seconds_in_turn(
             start = time.perf_counter()
             candidates[name]()
             seconds[name] = min(seconds[name], time.perf_counter() - start)
-        if time.perf_counter() - begin > _ENOUGH_SECONDS:
+        first, second = [*sorted(seconds.values()), math.inf][:2] if seconds else (0.0, math.inf)
+        if second > _CLEAR * first or time.perf_counter() - begin > _ENOUGH_SECONDS:
             break
     return seconds
 

@@ -207,9 +207,15 @@ def timed(monkeypatch: pytest.MonkeyPatch, durations: dict[str, list[float]]) ->
 
 
 def test_candidates_run_in_turn_and_their_shortest_time_after_the_first_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, order = timed(monkeypatch, {"a": [0.125, 0.25, 0.5, 0.25], "b": [9.0, 0.25, 0.125, 0.5]})
-    assert found == {"a": 0.25, "b": 0.125}
+    found, order = timed(monkeypatch, {"a": [0.125, 0.25, 0.5, 0.25], "b": [9.0, 0.25, 0.21875, 0.5]})
+    assert found == {"a": 0.25, "b": 0.21875}
     assert order == "abababab"
+
+
+def test_one_round_is_enough_where_one_is_clearly_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, order = timed(monkeypatch, {"a": [0.125, 0.25], "b": [9.0, 0.125]})
+    assert found == {"a": 0.25, "b": 0.125}
+    assert order == "abab"
 
 
 def test_of_candidates_that_take_long_there_are_fewer_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
