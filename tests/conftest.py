@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("gpu") and not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
+        pytest.skip("needs a CUDA device")  # most machines that run these tests have none
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +39,7 @@ def corpora(request: pytest.FixtureRequest) -> Path:
     """The folder given as --corpora."""
     folder: Path | None = request.config.getoption("--corpora")
     if folder is None:
-        pytest.skip("needs --corpora DIR")
+        pytest.skip("needs --corpora DIR")  # real corpora are too large to be part of the repository
     if not folder.is_dir():
         pytest.fail(f"--corpora {folder} is no folder")
     return folder.resolve()

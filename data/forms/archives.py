@@ -19,6 +19,7 @@ Kind = Literal["zip", "tar"]
 
 _ABOUT = re.compile(r"_?(?:readme|licen[cs]e|copying|about|changelog|manifest)\b.*", re.IGNORECASE)
 _EXTENSION = re.compile(r"\.(?:txt|sgm|gz|bz2|xz|zst)$", re.IGNORECASE)
+# What zipfile, tarfile and zlib raise for damage; NotImplementedError is zipfile's word for a method it does not know.
 _DAMAGES = (OSError, EOFError, RuntimeError, NotImplementedError, ValueError, zlib.error)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -21,6 +22,7 @@ from data.batches import Batch, collate, longer_side
 from data.prepared import ParallelIds
 from data.vocabulary import EOS_ID
 from transformer.errors import RunError
+from transformer.model import Transformer
 
 Pass = Callable[[Batch], None]  # forward and backward, as in training
 Name = TypeVar("Name")
@@ -129,8 +131,13 @@ def ordinary_batch(corpus: ParallelIds, max_tokens: int) -> Batch:
 def longest_batch(longest: int, max_tokens: int) -> Batch:
     """The dearest batch of a budget: rows of the longest pair, full on both sides, that use it up (or nearly)."""
     n_rows = max_tokens // longest
-    ids = torch.full((n_rows, max_tokens // n_rows), EOS_ID)
-    return Batch(ids, ids, ids, torch.arange(ids.numel()), ids.numel(), ids.numel())
+    return full_batch(n_rows, max_tokens // n_rows, max_tokens // n_rows)
+
+
+def full_batch(n_rows: int, n_src: int, n_tgt: int) -> Batch:
+    """So many rows of so many tokens on each side, without padding."""
+    src, tgt = torch.full((n_rows, n_src), EOS_ID), torch.full((n_rows, n_tgt), EOS_ID)
+    return Batch(src, tgt, tgt, torch.arange(tgt.numel()), n_src_tokens=src.numel(), n_tokens=tgt.numel())
 
 
 def bytes_per_token(run: Pass, longest: int) -> float:
@@ -139,7 +146,8 @@ def bytes_per_token(run: Pass, longest: int) -> float:
     Measured is what the forward pass keeps for the backward pass, with three rows against two: so what does not depend
     on the batch, such as weights, falls out. (A single row can do without some copies.)
     """
-    two, three = (_kept_bytes(run, longest_batch(longest, n * longest)) for n in (2, 3))
+    batches = (longest_batch(longest, n * longest) for n in (2, 3))
+    two, three = (sum(kept_storages(partial(run, batch)).values()) for batch in batches)
     return _TEMPORARY * (three - two) / longest
 
 
@@ -167,8 +175,8 @@ def _fits(run: Pass, batch: Batch, spare_bytes: int, device: torch.device) -> bo
     return fitted
 
 
-def _kept_bytes(run: Pass, batch: Batch) -> int:
-    """All storages that the forward pass saves for the backward pass, each once."""
+def kept_storages(run: Callable[[], object]) -> dict[int, int]:
+    """All storages that a forward pass saves for the backward pass, each once: bytes by address."""
     kept: dict[int, int] = {}
 
     def note(tensor: Tensor) -> Tensor:
@@ -177,5 +185,18 @@ def _kept_bytes(run: Pass, batch: Batch) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        run(batch)
-    return sum(kept.values())
+        result = run()  # held: memory that is let go would be given out again at the same address
+    del result
+    return kept
+
+
+@contextmanager
+def all_layers(network: Transformer) -> Iterator[None]:
+    """Leave out no layer by chance: the most memory that there can be need of."""
+    encoder, decoder = network.encoder, network.decoder
+    probabilities = encoder.layer_drop, decoder.layer_drop
+    encoder.layer_drop = decoder.layer_drop = 0.0
+    try:
+        yield
+    finally:
+        encoder.layer_drop, decoder.layer_drop = probabilities

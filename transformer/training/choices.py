@@ -18,6 +18,7 @@ from transformer.config import Settings, TrainSettings
 from transformer.model import Transformer
 from transformer.training.budget import (
     Pass,
+    all_layers,
     available_bytes,
     fastest,
     largest_that_fits,
@@ -172,15 +173,12 @@ def _pass(network: Transformer, choices: Choices, settings: TrainSettings) -> Pa
 def _on_trial(network: Transformer, device: torch.device) -> Iterator[None]:
     """Passes in here leave no trace; every layer takes part in them, as it must fit when it does."""
     gradients = [(parameter, parameter.grad) for parameter in network.parameters()]
-    encoder, decoder = network.encoder, network.decoder
-    layer_drop = encoder.layer_drop, decoder.layer_drop
     network.zero_grad(set_to_none=True)
-    encoder.layer_drop = decoder.layer_drop = 0.0
+    devices = range(torch.cuda.device_count()) if device.type == "cuda" else []
     try:
-        with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if device.type == "cuda" else []):
+        with torch.random.fork_rng(devices=devices), all_layers(network):
             yield
     finally:
-        encoder.layer_drop, decoder.layer_drop = layer_drop
         for parameter, gradient in gradients:
             parameter.grad = gradient
         if device.type == "cuda":

@@ -58,7 +58,7 @@ class Group:
         texts = [torch.empty(longest, dtype=torch.uint8) for _ in range(self.size)]
         _together(lambda: distributed.all_gather(texts, own))
         pairs = zip(texts, sizes.tolist(), strict=True)
-        return [json.loads(bytes(text[:size].tolist())) for text, size in pairs]
+        return [json.loads(text[:size].numpy().tobytes()) for text, size in pairs]
 
     def share(self, value: Any) -> Any:
         """The first process's value, everywhere; the others wait for it."""
@@ -97,11 +97,11 @@ def training_group(device_type: str) -> Iterator[Group]:
     Raises:
         RunError: the processes cannot find each other, or there are more processes than GPUs.
     """
-    size = int(os.environ.get("WORLD_SIZE", "1"))
-    if size == 1:
+    values = [os.environ.get(name, "") for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")]
+    if not all(value.isdecimal() for value in values) or values[2] == "1":  # WORLD_SIZE alone is another program's
         yield ALONE
         return
-    rank, local_rank = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
+    rank, local_rank, size = map(int, values)
     backend = "gloo"
     if device_type == "cuda":
         if local_rank >= torch.cuda.device_count():

@@ -13,6 +13,8 @@ from data.vocabulary import PAD_ID
 from transformer.masks import padding_mask
 from transformer.model import Transformer
 
+CHUNK_ROWS = 512  # tokens whose logits exist at once
+
 
 class Loss(NamedTuple):
     """Sums over tokens, in nats: to be added over micro-batches and divided once by the tokens of the whole update."""
@@ -39,7 +41,7 @@ def projected_loss(
     targets: Tensor,
     smoothing: float,
     logit_scale: float = 1.0,
-    chunk_rows: int = 512,
+    chunk_rows: int = CHUNK_ROWS,
     r_drop: float | None = None,
 ) -> Loss:
     """`smoothed_cross_entropy(hidden @ weightᵀ · logit_scale, targets)`, computed `chunk_rows` tokens at a time.

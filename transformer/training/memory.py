@@ -5,22 +5,21 @@ from __future__ import annotations
 import resource
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from data.batches import Batch, cut_micro_batches, longer_side
+from data.batches import cut_micro_batches, longer_side
 from data.prepared import ParallelIds
 from transformer.config import TrainSettings
 from transformer.model import Transformer
+from transformer.training.budget import all_layers, full_batch, kept_storages
 from transformer.training.choices import Choices, autocast
-from transformer.training.loss import batch_loss
+from transformer.training.loss import CHUNK_ROWS, batch_loss
 from transformer.training.state import TrainingState
-
-LOGIT_ROWS = 512  # `chunk_rows` of loss.projected_loss: a half of them with R-Drop, but four times as much of each
 
 
 class Shape(NamedTuple):
@@ -39,7 +38,7 @@ def estimate_memory(
     Not counted is what lives only for a moment, and what libraries set aside.
     """
     network = state.network
-    n_rows = min(LOGIT_ROWS, max(shape.rows * shape.tgt for shape in shapes)) * (1 if settings.r_drop is None else 2)
+    n_rows = min(CHUNK_ROWS, max(shape.rows * shape.tgt for shape in shapes)) * (1 if settings.r_drop is None else 2)
     logit_bytes = 4 if choices.precision == "fp32" else 4 + 2  # a logit in fp32, and in the precision of the product
     return {
         "weights": _bytes(network.parameters()),
@@ -62,18 +61,9 @@ def activation_bytes(network: Transformer, shape: Shape, settings: TrainSettings
 
 def saved_bytes(network: Transformer, shape: Shape, settings: TrainSettings, choices: Choices) -> int:
     """What a forward pass keeps for the backward pass, weights left out; runs it, on a batch without padding."""
-    stored: dict[int, int] = {}  # bytes by address: several views of one memory count once
-
-    def note(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        stored[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    batch = _full_batch(shape).to(torch.device(choices.device))
-    hooks = torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor)
-    with _all_layers(network), hooks, autocast(choices):
-        loss = batch_loss(network, batch, settings.label_smoothing, settings.r_drop)
-    del loss  # not before: memory that it has let go would be given out again at the same address
+    batch = full_batch(*shape).to(torch.device(choices.device))
+    with all_layers(network), autocast(choices):
+        stored = kept_storages(partial(batch_loss, network, batch, settings.label_smoothing, settings.r_drop))
     for parameter in network.parameters():
         stored.pop(parameter.untyped_storage().data_ptr(), None)
     return sum(stored.values())
@@ -106,21 +96,3 @@ def _moment_bytes(optimizer: torch.optim.Optimizer) -> int:
     """Adam keeps a mean of the gradients and one of their squares, Muon the first alone."""
     n_moments = 1 if type(optimizer).__name__ == "Muon" else 2
     return n_moments * _bytes(parameter for group in optimizer.param_groups for parameter in group["params"])
-
-
-def _full_batch(shape: Shape) -> Batch:
-    rows, n_src, n_tgt = shape
-    src, tgt = (torch.ones(rows, length, dtype=torch.int64) for length in (n_src, n_tgt))
-    return Batch(src, tgt, tgt, torch.arange(rows * n_tgt), n_src_tokens=rows * n_src, n_tokens=rows * n_tgt)
-
-
-@contextmanager
-def _all_layers(network: Transformer) -> Iterator[None]:
-    """Leave out no layer by chance: the most that there can be."""
-    encoder, decoder = network.encoder, network.decoder
-    probabilities = encoder.layer_drop, decoder.layer_drop
-    encoder.layer_drop = decoder.layer_drop = 0.0
-    try:
-        yield
-    finally:
-        encoder.layer_drop, decoder.layer_drop = probabilities

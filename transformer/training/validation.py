@@ -27,9 +27,9 @@ from transformer.masks import padding_mask
 from transformer.model import Transformer
 from transformer.training.choices import Choices, autocast
 from transformer.training.group import Group
+from transformer.training.loss import CHUNK_ROWS
 
 _METRICS = {"bleu": BLEU(tokenize="13a", effective_order=False, force=True), "chrf": CHRF()}  # as in metrics.score
-_CHUNK_ROWS = 512  # tokens whose logits exist at once
 _RESAMPLES = 1000
 _SIGNIFICANCE = 0.05  # p below which one validation is better than another
 
@@ -161,7 +161,7 @@ def _row_nll(network: Transformer, batch: Batch) -> Tensor:
     hidden = network.decode(batch.tgt_in, network.encode(batch.src, src_mask), src_mask)  # (B, T, D)
     hidden = hidden.flatten(0, 1).index_select(0, batch.targets)  # (B · T, D) → (n_tokens, D)
     targets = batch.tgt_out.flatten().index_select(0, batch.targets)
-    chunks = zip(torch.split(hidden, _CHUNK_ROWS), torch.split(targets, _CHUNK_ROWS), strict=True)
+    chunks = zip(torch.split(hidden, CHUNK_ROWS), torch.split(targets, CHUNK_ROWS), strict=True)
     nll = torch.cat([F.cross_entropy(network.project(h).float(), t, reduction="none") for h, t in chunks])
     rows = (batch.targets // batch.tgt_out.size(1)).cpu()
     return torch.zeros(len(batch.src), dtype=torch.float64).index_add_(0, rows, nll.cpu().double())

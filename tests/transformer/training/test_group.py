@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from transformer.training.group import ALONE
+from transformer.training.group import ALONE, training_group
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -47,6 +47,14 @@ def test_a_parameter_that_took_no_part_gets_the_gradient_zero_and_a_frozen_one_n
     assert torch.equal(network[0].weight.grad, before)
     assert network[1].weight.grad.eq(0).all()
     assert network[2].weight.grad is None
+
+
+def test_variables_that_are_not_torchruns_make_no_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some schedulers set WORLD_SIZE for programs of their own."""
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.delenv("RANK", raising=False)
+    with training_group("cpu") as group:
+        assert group is ALONE
 
 
 def test_three_processes_agree(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_weights_gradients_moments_and_average_are_those_of_training_to_the_byte
     optimizer: str, freeze: list[str], prepared: Prepared, make_settings: MakeSettings, start: Any
 ) -> None:
     if optimizer == "muon" and not hasattr(torch.optim, "Muon"):
-        pytest.skip("this PyTorch has no Muon")
+        pytest.skip("this PyTorch has no Muon")  # pyproject.toml allows versions from before it came
     train = {"optimizer": optimizer, "freeze": freeze, "ema_decay": 0.9}
     settings, state = make_settings(train=train), start(train=train)
     estimate = estimate_memory(state, [SHAPE], settings.train, CHOICES)
