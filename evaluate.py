@@ -18,7 +18,7 @@ from transformer.config_file import load_config, section_overrides
 from transformer.errors import ConfigError, RunError
 from transformer.evaluation.metrics import format_table, score
 from transformer.inference.translator import Translator
-from transformer.model_directory import find_model
+from transformer.model_directory import find_model, stored_translate_settings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(score(hypotheses, references).formatted())
         return 0
 
-    settings = section_overrides("translate", args.overrides)
+    settings = section_overrides("translate", args.overrides, stored_translate_settings(args.model))
     prepared = load_tests(args.data or find_prepared(args.model))
     output = args.output or (args.model / "translations" if is_run(args.model) else None)
     translator = Translator.load(args.model, args.device, **settings)

@@ -3,127 +3,181 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
-from tqdm import tqdm
 
 from data.errors import DataError
-from data.lines import decode_lines, read_lines
+from data.lines import read_lines
 from data.pairs import Pair
-from data.sources import read_sources
-from data.writers import FORMS as WRITERS
 from data.writers import Labels
-from transformer.command_line import CommandParser, run_command
-from transformer.config_file import section_overrides
-from transformer.evaluation.metrics import score
-from transformer.inference.translator import WINDOW, Translator
+from transformer.command_line import run_command
+from transformer.device import choose_device
+from transformer.errors import ConfigError
+from transformer.inference.command.arguments import PICTURES, check_arguments, is_typed, parse_arguments
+from transformer.inference.command.inputs import Inputs, unequal
+from transformer.inference.command.job import Job, run, run_in_parts
+from transformer.inference.command.launch import Process, take_gpu, this_process
+from transformer.inference.command.output_forms import write_translations
+from transformer.inference.command.prompt import converse
+from transformer.inference.command.results import Result
+from transformer.inference.command.tally import notes
+from transformer.inference.glossary import Glossary
+from transformer.inference.requests import Wishes, read_requests
+from transformer.inference.translator import Translator
+from transformer.model_directory import DESCRIPTION, find_model
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Read the arguments, load the model, translate, and score where there is a reference."""
-    args = parse_arguments(argv)
-    settings = section_overrides("translate", args.overrides)
+    """Check the arguments and all they name, load the model, translate, and say what happened."""
+    args, process = parse_arguments(argv), this_process()
+    settings = check_arguments(args, process)
+    check_folders(args.output, args.alignments)
+    inputs = inputs_of(args)
     references = list(read_lines(args.reference)) if args.reference else None
-    n_lines = check_input(args.input, args.reference, references)
-    if args.threads:
-        torch.set_num_threads(args.threads)
-    translator = Translator.load(args.model, args.device, args.batch_size, **settings)
-
-    hypotheses: list[str] = []
-    typing = args.input is None and sys.stdin.isatty()
-    if typing:
-        print("type lines to translate; Ctrl-D ends", file=sys.stderr)
-    bare = typing or (args.output is None and sys.stdout.isatty())  # a bar would run through the translations
-    with tqdm(total=n_lines, unit=" lines", disable=bare or None) as bar:  # None: a bar if stderr is a terminal
-        pairs = translated(sources(args.input), translator, window=1 if typing else WINDOW, progress=bar.update)
-        labels = Labels(translator.src_lang, translator.tgt_lang, args.system)
-        pairs = pairs if references is None else kept(pairs, hypotheses)
-        WRITERS[args.format](args.output or sys.stdout.buffer, pairs, labels)
-    if references is not None:
-        print(score(hypotheses, references).formatted(), file=sys.stderr)
+    n_lines = count_lines(inputs, args.reference, references)
+    translator = load_translator(args, settings, process)
+    job = job_of(args, inputs, translator)
+    if is_typed(args):
+        converse(partial(answer, job), "> " if translator.src_lang == "any" else f"{translator.src_lang}> ")
+        return 0
+    if n_lines is not None and isinstance(job.output, Path) and (job.output.is_file() or not job.output.exists()):
+        is_complete = run_in_parts(job, n_lines, model_of(args, translator), process)
+    else:
+        run(job, n_lines, hidden=args.output is None and sys.stdout.isatty())
+        is_complete = True
+    if is_complete:
+        report(args, job, references)
+    elif process.size == 1:
+        say(f"nothing is left to do here: of the processes that translate, the last to end writes {args.output}")
     return 0
 
 
-def sources(path: Path | None) -> Iterator[Pair]:
-    """What is to be translated: a file of lines or of a WMT test set, or lines from standard input."""
-    if path:
-        return read_sources(path)
-    return (Pair(line, "") for line in decode_lines(sys.stdin.buffer, "standard input"))
+def check_folders(*outputs: Path | None) -> None:
+    """Raises DataError where a file is to be written into a folder that is not there."""
+    missing = [path for path in outputs if path and not path.parent.is_dir()]
+    if missing:
+        raise DataError("\n".join(f"{path}: no such folder; make it first: mkdir -p {path.parent}" for path in missing))
 
 
-def translated(
-    pairs: Iterable[Pair], translator: Translator, window: int, progress: Callable[[int], object]
-) -> Iterator[Pair]:
-    """The pairs with their targets, in order, as soon as a window of them is translated."""
-    waiting: deque[Pair] = deque()
-
-    def texts() -> Iterator[str]:
-        for pair in pairs:
-            waiting.append(pair)
-            yield pair.src
-
-    for translation in translator.translations(texts(), window=window, progress=progress):
-        yield waiting.popleft()._replace(tgt=translation.text)
+def inputs_of(args: argparse.Namespace) -> Inputs:
+    """The files to be read."""
+    json_lines = args.input_format == "jsonl"
+    if args.input_format is None and args.input:
+        json_lines = ".jsonl" in args.input.suffixes
+    glossary = Glossary.load(args.glossary) if args.glossary else None
+    wishes = Wishes(args.prefix, args.require, args.avoid, tuple(args.avoid_everywhere), glossary)
+    return Inputs(args.input, json_lines, args.invalid_utf8 == "replace", wishes, args.score, args.glossary)
 
 
-def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    """What a translation can be told; every setting of the model's beam search is an override."""
-    parser = CommandParser(prog="translate.py", description=__doc__)
-    parser.add_argument("--model", default="runs/base", metavar="DIR", help="a run or model directory (runs/base)")
-    parser.add_argument(
-        "--input",
-        type=Path,
-        metavar="FILE",
-        help="text, or a WMT test set as XML or SGM; plain or compressed (text from standard input)",
-    )
-    parser.add_argument("--output", type=Path, metavar="FILE", help="replaced when all is translated (standard output)")
-    parser.add_argument(
-        "--format",
-        default="text",
-        choices=list(WRITERS),
-        help="of the output: text, both sides as tsv or jsonl, a WMT submission as xml or sgm (text)",
-    )
-    parser.add_argument("--system", default="system", metavar="NAME", help="who submits, in xml and sgm (system)")
-    parser.add_argument("--reference", type=Path, metavar="FILE", help="print BLEU and chrF against these lines")
-    parser.add_argument("--batch-size", type=positive, metavar="N", help="at most so many sentences at once")
-    parser.add_argument(
-        "--device", default="auto", choices=["auto", "cuda", "mps", "cpu"], help="auto: cuda, else mps, else cpu (auto)"
-    )
-    parser.add_argument("--threads", type=positive, metavar="N", help="CPU threads (what PyTorch chooses)")
-    parser.add_argument("overrides", nargs="*", metavar="translate.key=value", help="such as translate.beam_size=8")
-    args: argparse.Namespace = parser.parse_args(argv)
-    return args
+def count_lines(inputs: Inputs, reference: Path | None, references: list[str] | None) -> int | None:
+    """Read everything once before hours of work depend on it; None for what can be read only once.
 
-
-def positive(text: str) -> int:
-    """A whole number of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
-
-
-def check_input(path: Path | None, reference: Path | None, references: list[str] | None) -> int | None:
-    """Read an input file once before hours of work depend on it, and count its lines; None for what reads only once."""
-    if path is None or (path.exists() and not path.is_file()):
+    Raises:
+        DataError: as `Inputs.lines`; or the reference is not as long as the input.
+    """
+    if not inputs.is_lasting:
         return None
-    n_lines = sum(1 for _ in read_sources(path))
-    if references is not None and len(references) != n_lines:
-        raise DataError(
-            f"{path} has {n_lines} lines, {reference} has {len(references)}: line N of the reference must translate "
-            "line N of the input. Nothing was translated."
-        )
+    n_lines = sum(1 for _ in inputs.lines())
+    if reference and references is not None and len(references) != n_lines:
+        raise unequal(inputs.name, n_lines, reference, len(references))
     return n_lines
 
 
-def kept(pairs: Iterable[Pair], into: list[str]) -> Iterator[Pair]:
-    """Pass pairs on and keep their targets."""
-    for pair in pairs:
-        into.append(pair.tgt)
-        yield pair
+def load_translator(args: argparse.Namespace, settings: dict[str, Any], process: Process) -> Translator:
+    """Load the models, each process on a device of its own."""
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    if process.size > 1 and choose_device(args.device).type == "cuda":
+        take_gpu(process)
+    return Translator.load([Path(path) for path in args.model], args.device, args.batch_size, **settings)
+
+
+def job_of(args: argparse.Namespace, inputs: Inputs, translator: Translator) -> Job:
+    """What there is to do."""
+    form = args.format
+    if args.score:
+        form = {"text": "scores", "tsv": "scored_pairs"}.get(form, form)
+    elif form == "tsv" and translator.settings.n_best > 1:
+        form = "ranked"
+    layer = translator.settings.alignment_layer
+    layers = "mean of all layers" if layer is None else f"layer {layer}"
+    return Job(
+        inputs,
+        translator,
+        args.output or sys.stdout.buffer,
+        form,
+        Labels(translator.src_lang, translator.tgt_lang, args.system),
+        alignments=args.alignments,
+        annotate=bool(form == "jsonl" or args.alignments or args.attention_dir),
+        draw=partial(draw, args.attention_dir, layers) if args.attention_dir else None,
+        keep=[] if args.reference else None,
+    )
+
+
+def model_of(args: argparse.Namespace, translator: Translator) -> dict[str, Any]:
+    """What decides about the translation of a line."""
+    descriptions = [json.loads((find_model(path) / DESCRIPTION).read_bytes()) for path in args.model]
+    settings = translator.settings.model_dump(exclude={"max_tokens", "workers"})
+    return {"models": [description["sha256"] for description in descriptions], "translate": settings}
+
+
+def answer(job: Job, line: str) -> None:
+    """Translate what was typed."""
+    try:
+        requests = list(read_requests([line], "this line", job.inputs.wishes, json_lines=job.inputs.json_lines))
+    except DataError as error:
+        say(f"error: {error}")
+        return
+    for translation in job.translator.translations(requests, window=1, annotate=job.annotate):
+        write_translations(job.output, job.form, [Result(Pair(requests[0].text, ""), translation)], job.labels)
+        for note in notes(translation):
+            say(f"({note})")
+
+
+def draw(directory: Path, layers: str, number: int, result: Result) -> None:
+    """Draw where the model looked for each word, if this is one of the first lines and not blank."""
+    attention = result.translation.attention
+    if number > PICTURES or not attention:
+        return
+    from transformer.evaluation.attention_plot import draw_cross_attention  # slow to import, and seldom needed
+
+    src, tgt = result.pair.src, result.translation.text
+    src_words, tgt_words = ([f"▁{word}" for word in text.split()] for text in (src, tgt))
+    path, panels = directory / f"{number:06}.png", {layers: torch.tensor(attention)}
+    try:
+        missing = draw_cross_attention(path, panels, src_words, tgt_words, title=f"{src}\n{tgt}")
+    except ConfigError as error:
+        say(f"line {number}: no picture: {error}")
+        return
+    if missing:
+        say(f"line {number}: boxes in the picture stand for {' '.join(missing)}, which no installed font has")
+
+
+def report(args: argparse.Namespace, job: Job, references: list[str] | None) -> None:
+    """Say what was written, what there is to note about it, how good it is, and what can be done next."""
+    did = [] if args.output else ["scored" if args.score else "translated"]
+    did += [f"wrote {path}" for path in (args.output, args.alignments) if path]
+    did += [f"drew into {args.attention_dir}"] if args.attention_dir else []
+    say(job.tally.report(", ".join(did)))
+    if args.score:
+        say(job.tally.perplexity())
+    if references is not None and job.keep is not None:
+        from transformer.evaluation.metrics import score  # slow to import, and not always needed
+
+        say(score(job.keep, references).formatted())
+    elif args.output and job.form == "text":
+        say(f"to score it: python evaluate.py --hypothesis {args.output} --reference FILE")
+
+
+def say(text: str) -> None:
+    """What is no translation goes to standard error."""
+    print(text, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -185,12 +185,13 @@ def _explain_not(codec: str, error: UnicodeError, name: str, n_lines: int) -> st
     return f"{name}, line {number}: not {codec}: {reason}. Mend the line, or set encoding to what it is"
 
 
-def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
+def decode_lines(stream: Iterable[bytes], name: str, replaced: Callable[[int], object] | None = None) -> Iterator[str]:
     """The lines of a binary stream that is iterated by line, such as `sys.stdin.buffer`, each as soon as it is there.
 
-    Rules as in `line_blocks`, for UTF-8.
+    Rules as in `line_blocks`, for UTF-8. If `replaced` is given, U+FFFD takes the place of what is not UTF-8, and it is
+    told the number of that line.
 
-    Raises DataError, with `name` and line number, at the first line that is not UTF-8.
+    Raises DataError, with `name` and line number, at the first line that is not UTF-8; and when it is no text at all.
     """
     stream = iter(stream)
     first = next(stream, b"")
@@ -201,7 +202,10 @@ def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
         try:
             decoded = line.decode()
         except UnicodeDecodeError as error:
-            raise DataError(_explain_not_utf8(error, error.start, name, number, first)) from error
+            if replaced is None or first.startswith(tuple(magic for magic, _, _ in _FOREIGN)):
+                raise DataError(_explain_not_utf8(error, error.start, name, number, first)) from error
+            decoded = line.decode(errors="replace")
+            replaced(number)
         yield decoded.removesuffix("\n").removesuffix("\r") if decoded.endswith("\n") else decoded
 
 

@@ -144,6 +144,18 @@ class Vocabulary:
         text_ids = [[i for i in ids if i > EOS_ID or i == UNK_ID] for ids in sentences]  # tags spell nothing
         return [text.replace("\n", " ") for text in self._processor.decode(text_ids)] if text_ids else []
 
+    def encode_with_spans(self, sentence: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """As `encode`, and the characters sentence[begin:end] that each piece stands for."""
+        found = self._processor.encode(sentence, out_type="immutable_proto")  # its pieces are gone as soon as it is
+        return [piece.id for piece in found.pieces], [(piece.begin, piece.end) for piece in found.pieces]
+
+    def decode_with_spans(self, ids: Sequence[int]) -> tuple[str, list[int], list[tuple[int, int]]]:
+        """As `decode`, the ids that spell something, and the characters text[begin:end] that each of them spells."""
+        spelling = [i for i in ids if i > EOS_ID or i == UNK_ID]
+        found = self._processor.decode([spelling], out_type="immutable_proto")[0]
+        spans = [(piece.begin, piece.end) for piece in found.pieces]
+        return found.text.replace("\n", " "), spelling, spans
+
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The pieces as sentencepiece spells them (`▁` begins a word), for people to look at; never join them."""
         return [self._processor.id_to_piece(int(i)) for i in ids]

@@ -6,7 +6,6 @@ line or document as soon as it is known), the pairs, and labels. Pairs may come 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -33,25 +32,19 @@ Output = Path | BinaryIO
 Writer = Callable[[Output, Iterable[Pair], Labels], None]
 
 _NO_LABELS = Labels()
-_CELL_ENDS = str.maketrans("\t\n\r", "   ")
+CELL_ENDS = str.maketrans("\t\n\r", "   ")
 # What XML 1.0 cannot hold, not even as &#…; (section 2.2).
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def write_text(output: Output, pairs: Iterable[Pair], labels: Labels = _NO_LABELS) -> None:
     """The targets, one a line; a line end inside one becomes a blank."""
-    _write(output, (f"{pair.tgt.replace(chr(10), ' ')}\n" for pair in pairs))
+    write_pieces(output, (f"{pair.tgt.replace(chr(10), ' ')}\n" for pair in pairs))
 
 
 def write_tsv(output: Output, pairs: Iterable[Pair], labels: Labels = _NO_LABELS) -> None:
     """Source, tab, target; without quoting. A tab, line feed or carriage return in a text becomes a blank."""
-    _write(output, (f"{pair.src.translate(_CELL_ENDS)}\t{pair.tgt.translate(_CELL_ENDS)}\n" for pair in pairs))
-
-
-def write_jsonl(output: Output, pairs: Iterable[Pair], labels: Labels = _NO_LABELS) -> None:
-    """One object a line, {"src": …, "tgt": …}, in UTF-8; every text comes back as it was."""
-    objects = ({"src": pair.src, "tgt": pair.tgt} for pair in pairs)
-    _write(output, (f"{json.dumps(line, ensure_ascii=False)}\n" for line in objects))
+    write_pieces(output, (f"{pair.src.translate(CELL_ENDS)}\t{pair.tgt.translate(CELL_ENDS)}\n" for pair in pairs))
 
 
 def write_wmt_xml(output: Output, pairs: Iterable[Pair], labels: Labels = _NO_LABELS) -> None:
@@ -61,7 +54,7 @@ def write_wmt_xml(output: Output, pairs: Iterable[Pair], labels: Labels = _NO_LA
     Set, collection, document, segment and paragraph are those of the source file, which its readers put into meta;
     pairs without make up one document, numbered from 1. What XML cannot hold (control characters) becomes U+FFFD.
     """
-    _write(output, _xml(pairs, labels))
+    write_pieces(output, _xml(pairs, labels))
 
 
 def write_wmt_sgm(output: Output, pairs: Iterable[Pair], labels: Labels = _NO_LABELS) -> None:
@@ -69,20 +62,22 @@ def write_wmt_sgm(output: Output, pairs: Iterable[Pair], labels: Labels = _NO_LA
 
     Blanks around a text are lost, as its readers strip them.
     """
-    _write(output, _sgm(pairs, labels))
+    write_pieces(output, _sgm(pairs, labels))
 
 
 FORMS: dict[str, Writer] = {
     "text": write_text,
     "tsv": write_tsv,
-    "jsonl": write_jsonl,
     "xml": write_wmt_xml,
     "sgm": write_wmt_sgm,
 }
 
 
-def _write(output: Output, pieces: Iterable[str]) -> None:
-    """Raises OSError."""
+def write_pieces(output: Output, pieces: Iterable[str]) -> None:
+    """Write text, of which each piece is a line or more: a file appears whole, a stream gets each piece at once.
+
+    Raises OSError.
+    """
     if isinstance(output, Path):
         with whole_file(output) as stream:
             for piece in pieces:

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ("preprocess", "train", "translate", "evaluate")
-NETWORK = ("masks", "attention", "layers", "embeddings", "encoder", "decoder", "model")
+NETWORK = ("masks", "attention", "layers", "embeddings", "encoder", "cache", "decoder", "model")
 
 SETTINGS = (
     "config",
@@ -23,6 +23,7 @@ SETTINGS = (
     "config_filters",
     "config_mixing",
     "config_section",
+    "config_translate",
 )
 
 Imports = dict[str, set[str]]  # module → the modules of this repository that it imports, wherever in the file

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -61,16 +61,18 @@ class KeyValues(NamedTuple):
     keys: Tensor  # (B, H, S, K)
     values: Tensor  # (B, H, S, d_v)
 
-    def rows(self, rows: Tensor) -> KeyValues:
-        """Those rows of the batch, in that order; rows (N,) integers."""
-        return KeyValues(self.keys.index_select(0, rows), self.values.index_select(0, rows))
+
+class Past(Protocol):
+    """Keys and values that were computed before; see `transformer.cache`."""
+
+    def append(self, keys: Tensor, values: Tensor) -> KeyValues:
+        """Keep these too, (B, H, T, ·), and return all."""
 
 
 class Attended(NamedTuple):
     """What multi-head attention returns."""
 
     output: Tensor  # (B, T, D)
-    cache: KeyValues  # all keys and values that were attended to
     weights: Tensor | None  # (B, H, T, S); None in fused form
 
 
@@ -78,7 +80,7 @@ class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head₁, …, head_h) W^O, §3.2.2, for all three uses of §3.2.3.
 
     - encoder self-attention: `attention(x, mask=padding_mask)`;
-    - masked decoder self-attention: `attention(x, mask=subsequent_mask, past=cache)`;
+    - masked decoder self-attention: `attention(x, mask=subsequent_mask)`, or with `past`, position by position;
     - encoder-decoder attention: `attention(x, mask=padding_mask, memory=attention.keys_values(encoder_output))`.
     """
 
@@ -100,14 +102,15 @@ class MultiHeadAttention(nn.Module):
         x: Tensor,
         mask: Tensor | None = None,
         *,
-        past: KeyValues | None = None,
+        past: Past | None = None,
         memory: KeyValues | None = None,
         rotation: Rotation | None = None,
+        need_weights: bool = False,
     ) -> Attended:
         """Attend from every position of x (B, T, D) to `memory`, or to x itself preceded by `past`.
 
         mask broadcasts to (B, H, T, S), S counting `past` too. `rotation` turns queries and keys of x (rotary
-        positions); keys in `past` are turned already.
+        positions); keys in `past` are turned already. `need_weights` makes the form explicit.
         """
         if memory is not None:
             queries, attended_to = self._queries(x), memory
@@ -115,16 +118,16 @@ class MultiHeadAttention(nn.Module):
             queries, keys, values = map(self._split_heads, torch.split(self.in_projection(x), self.widths, dim=-1))
             if rotation is not None:
                 queries, keys = rotate(queries, rotation), rotate(keys, rotation)
-            attended_to = KeyValues(keys, values) if past is None else _append(past, keys, values)
+            attended_to = KeyValues(keys, values) if past is None else past.append(keys, values)
 
         dropout = self.dropout if self.training else 0.0
         form = self.form or FASTEST_FORM.get(x.device.type, "fused")
-        if form == "explicit":
+        if form == "explicit" or need_weights:
             heads, weights = scaled_dot_product_attention(queries, *attended_to, mask, dropout)
         else:
             heads, weights = fused_attention(queries, *attended_to, mask, dropout), None
         concatenated = heads.transpose(1, 2).flatten(2)  # (B, H, T, d_v) → (B, T, H · d_v)
-        return Attended(self.out_projection(concatenated), attended_to, weights)
+        return Attended(self.out_projection(concatenated), weights)
 
     def keys_values(self, memory: Tensor) -> KeyValues:
         """Project the encoder's output (B, S, D) once, for any number of later queries."""
@@ -142,7 +145,3 @@ class MultiHeadAttention(nn.Module):
 
     def _split_heads(self, x: Tensor) -> Tensor:
         return x.view(*x.shape[:2], self.n_heads, -1).transpose(1, 2)  # (B, S, H · K) → (B, H, S, K)
-
-
-def _append(past: KeyValues, keys: Tensor, values: Tensor) -> KeyValues:
-    return KeyValues(torch.cat([past.keys, keys], dim=2), torch.cat([past.values, values], dim=2))

@@ -16,6 +16,7 @@ from transformer.config_corpora import Corpus
 from transformer.config_filters import FilterSettings, default_filters
 from transformer.config_mixing import MixingSettings
 from transformer.config_section import Count, CountOrZero, Name, Probability, Section, Text, Whole
+from transformer.config_translate import TranslateSettings
 
 
 class DataSettings(Section):
@@ -234,21 +235,6 @@ class TrainSettings(Section):
         if self.optimizer == "adam" and self.weight_decay:
             raise ValueError("weight_decay is for optimizer adamw or muon: set one of them, or weight_decay 0")
         return self
-
-
-class TranslateSettings(Section):
-    """Beam search (§6.1). Stored with the model; `translate.py` can override each."""
-
-    beam_size: Count = Field(4, description="Hypotheses kept per sentence; 1 is greedy search.")
-    length_penalty: Literal["wu", "average", "none"] = Field(
-        "wu",
-        description="wu: log P / ((5 + length) / 6)^α (Wu et al. 2016, eq. 14); average: log P / length^α; none.",
-    )
-    alpha: float = Field(0.6, ge=0, le=10, description="Exponent α of the length penalty.")
-    max_length_ratio: float = Field(1.0, ge=0, description="Longest output = ratio · source pieces + extra.")
-    max_extra_length: Count = Field(50, description="The extra of the line above, in pieces; §6.1 has 50.")
-    max_tokens: Count = Field(8192, description="Budget of a batch: sentences × beam × longest source.")
-    tag: Text | None = Field(None, description="The tag of a training corpus, put before every source sentence.")
 
 
 class Settings(Section):

@@ -39,19 +39,25 @@ def load_config(config: str | Path, overrides: Sequence[str] = ()) -> Settings:
     return draft.finish()
 
 
-def section_overrides(section: str, overrides: Sequence[str]) -> dict[str, Any]:
+def section_overrides(section: str, overrides: Sequence[str], stored: Section | None = None) -> dict[str, Any]:
     """Read overrides where only one section counts, as for a model whose network is fixed; returns key → value.
+
+    `stored` has the values that are not overridden, with which the others must agree; None: the defaults.
 
     Raises:
         ConfigError: every problem there is, in one message.
     """
-    draft = Draft({}, {(): Place(0, "the command line", Path.cwd())})
+    draft = Draft(
+        {section: stored.model_dump(exclude_none=True)} if stored else {},
+        {(): Place(0, "the command line", Path.cwd())},
+    )
     _override_all(draft, overrides)
     for path in draft.places:
         if dotted(path) in SETTINGS and path[0] != section:
             draft.refuse(path, f"{dotted(path)} is fixed here; only settings of {section} can be given")
     chosen = getattr(draft.finish(), section)
-    return {key: getattr(chosen, key) for key in draft.values.get(section, {})}
+    keys = dict.fromkeys(str(path[1]) for path in draft.places if len(path) > 1)
+    return {key: getattr(chosen, key) for key in keys}
 
 
 def save_settings(settings: Settings, path: Path) -> None:

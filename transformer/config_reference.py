@@ -20,6 +20,7 @@ from transformer.config_filters import FILTERS
 from transformer.config_mixing import MixingSettings, MixingStage
 from transformer.config_schema import SCHEMA, SECTIONS, resolve, rule
 from transformer.config_section import Section
+from transformer.config_translate import DiversitySettings, SamplingSettings
 from transformer.errors import RunError
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -77,6 +78,8 @@ def reference() -> str:
         if section == "train":
             parts.append("\n## Augmentation\n")
             parts += [_kind(kind) for kind in (AugmentationSettings, SubwordSampling)]
+        if section == "translate":
+            parts += [_kind(DiversitySettings, "diversity"), _kind(SamplingSettings, "sampling")]
     return "".join(parts)
 
 

@@ -59,10 +59,11 @@ class TokenEmbedding(nn.Module):
         self.dropout = settings.dropout
         self.norm = make_norm(settings) if settings.embedding_norm else nn.Identity()
 
-    def forward(self, ids: Tensor, first: int = 0) -> Tensor:
-        """Ids (B, T), at positions first … first + T − 1 → (B, T, D)."""
+    def forward(self, ids: Tensor, position: int | None = None) -> Tensor:
+        """Ids (B, T), at positions 0 … T − 1, or all of them at the one that is given → (B, T, D)."""
         x: Tensor = self.table(ids) * self.scale
         if self.sinusoidal:
-            x = x + sinusoidal_positions(ids.size(1), x.size(-1), first, x.device).to(x.dtype)
+            n, first = (ids.size(1), 0) if position is None else (1, position)
+            x = x + sinusoidal_positions(n, x.size(-1), first, x.device).to(x.dtype)
         embedded: Tensor = self.norm(dropout(x, self.dropout, self.training))
         return embedded

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from transformer.attention import Attended, Form, MultiHeadAttention
+from transformer.cache import DecoderCache
 from transformer.config import ModelSettings
-from transformer.decoder import Decoder, DecoderCache
+from transformer.decoder import Decoder
 from transformer.encoder import Encoder
 from transformer.masks import padding_mask
 
@@ -53,22 +54,25 @@ class Transformer(nn.Module):
         memory: Tensor = self.encoder(src, src_mask)
         return memory
 
-    def decode(self, tgt: Tensor, memory: Tensor, src_mask: Tensor) -> Tensor:
+    def decode(self, tgt: Tensor, memory: Tensor, src_mask: Tensor, weights: list[Tensor] | None = None) -> Tensor:
         """All target positions at once: tgt (B, T), memory (B, S, D) → (B, T, D).
 
-        Target padding needs no mask of its own: it stands at the end of a row, after everything that counts.
+        Target padding needs no mask of its own: it stands at the end of a row, after everything that counts. `weights`
+        gets each layer's encoder-decoder attention (B, H, T, S) appended.
         """
-        hidden: Tensor = self.decoder(tgt, self.decoder.start(memory), src_mask)[0]
+        hidden: Tensor = self.decoder(tgt, memory, src_mask, weights)
         return hidden
 
-    def start_cache(self, memory: Tensor) -> DecoderCache:
+    def start_cache(self, memory: Tensor, src_mask: Tensor) -> DecoderCache:
         """Begin to decode position by position; memory (B, S, D)."""
-        return self.decoder.start(memory)
+        return self.decoder.start(memory, src_mask)
 
-    def decode_step(self, tgt: Tensor, src_mask: Tensor, cache: DecoderCache) -> tuple[Tensor, DecoderCache]:
-        """Read further target positions: tgt (B · W, T), T usually 1 → (B · W, T, D) and the cache that follows."""
-        hidden, cache = self.decoder(tgt, cache, src_mask)
-        return hidden, cache
+    def decode_step(self, tgt: Tensor, cache: DecoderCache, weights: list[Tensor] | None = None) -> Tensor:
+        """Read the next piece of each hypothesis: tgt (B, W) → (B, W, D); the cache holds them from then on.
+
+        `weights` gets each layer's encoder-decoder attention (B, H, W, S) appended.
+        """
+        return self.decoder.step(tgt, cache, weights)
 
     def project(self, hidden: Tensor) -> Tensor:
         """(…, D) → logits (…, V); without bias (§3.4 shares its matrix with the embeddings)."""

@@ -25,7 +25,8 @@ from torch import Tensor
 
 from data.errors import DataError
 from data.vocabulary import Vocabulary
-from transformer.config import ModelSettings, TranslateSettings
+from transformer.config import ModelSettings
+from transformer.config_translate import TranslateSettings
 from transformer.errors import RunError
 from transformer.model import Transformer
 
@@ -120,8 +121,7 @@ def load_model(path: str | Path) -> Model:
     except DataError as error:
         raise RunError(str(error)) from error
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))!r}: {e['msg']}" for e in error.errors())
-        raise RunError(f"{directory / DESCRIPTION}: not the settings of a model ({problems})") from error
+        raise _not_settings(directory, error) from error
     except RuntimeError as error:  # sizes beyond all bounds
         raise RunError(f"{directory / DESCRIPTION}: not the settings of a network ({error})") from error
     load_weights(network, load_tensors(directory / WEIGHTS), directory / WEIGHTS)
@@ -134,6 +134,24 @@ def load_model(path: str | Path) -> Model:
         description["src_lang"],
         description["tgt_lang"],
     )
+
+
+def stored_translate_settings(path: str | Path) -> TranslateSettings:
+    """How a model or run translates unless told otherwise, without reading its weights.
+
+    Raises:
+        RunError: there is no model, or its description is damaged.
+    """
+    directory = find_model(path)
+    try:
+        return TranslateSettings.model_validate(_read_description(directory)["translate"])
+    except ValidationError as error:
+        raise _not_settings(directory, error) from error
+
+
+def _not_settings(directory: Path, error: ValidationError) -> RunError:
+    problems = "; ".join(f"{'.'.join(map(str, e['loc']))!r}: {e['msg']}" for e in error.errors())
+    return RunError(f"{directory / DESCRIPTION}: not the settings of a model ({problems})")
 
 
 def vocabulary_hashes(directory: Path) -> tuple[str, str]:

@@ -56,6 +56,24 @@ def test_lines_in_blocks_and_one_by_one_are_the_same(content: bytes) -> None:
         assert found == str(error)
 
 
+@given(st.lists(st.sampled_from([*b"ab \r\n", *"é\u2028".encode(), 0xFF, 0xC3])).map(bytes))
+def test_where_bytes_are_replaced_lines_stay_what_and_where_they_were(content: bytes) -> None:
+    told: list[int] = []
+    found = list(decode_lines(io.BytesIO(b"x" + content), "name", told.append))
+    lines = (b"x" + content).split(b"\n")
+    lines = lines if lines[-1] else lines[:-1]
+    assert [line.removesuffix("\r") for line in found] == [
+        line.decode(errors="replace").removesuffix("\r") for line in lines
+    ]
+    assert told == [number for number, line in enumerate(lines, 1) if "\ufffd" in line.decode(errors="replace")]
+
+
+@pytest.mark.parametrize("content", [b"\x1f\x8b\x08\x00\xff", "ab\n".encode("utf-16"), b"\xfd7zXZ\x00\xff"])
+def test_what_is_no_text_is_refused_even_where_bytes_are_replaced(content: bytes) -> None:
+    with pytest.raises(DataError, match="The file is"):
+        list(decode_lines(io.BytesIO(content), "name", lambda _: None))
+
+
 @given(st.binary())
 def test_a_bom_in_front_changes_nothing(content: bytes) -> None:
     try:

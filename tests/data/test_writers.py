@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,13 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.forms.json_lines import read_json_lines
 from data.forms.tables import Columns, read_table
 from data.forms.wmt_sgm import read_sgm, read_sgm_texts
 from data.forms.wmt_xml import read_wmt_xml, read_wmt_xml_source
 from data.lines import decode_lines
 from data.pairs import Pair
-from data.writers import FORMS, Labels, write_jsonl, write_text, write_tsv, write_wmt_sgm, write_wmt_xml
+from data.writers import FORMS, Labels, write_text, write_tsv, write_wmt_sgm, write_wmt_xml
 
 LABELS = Labels("en", "de", 'my "best" <system>', "news&2026")
 
@@ -58,14 +56,12 @@ def test_lines_come_back(pairs: list[Pair]) -> None:
             pair._replace(**{side: re.sub("[\t\r]", " ", getattr(pair, side)) for side in ("src", "tgt")})
             for pair in numbered
         ]
-        assert list(read_json_lines(written("jsonl", pairs), "name", "en", "de")) == numbered
 
 
 def test_what_would_shift_lines_or_fields_becomes_a_blank() -> None:
     pair = Pair("a\tb\nc\rd", "e\nf\tg")
     assert written("tsv", [pair]).getvalue() == b"a b c d\te f g\n"
     assert written("text", [pair]).getvalue() == b"e f\tg\n"
-    assert json.loads(written("jsonl", [pair]).getvalue()) == {"src": pair.src, "tgt": pair.tgt}
     for form in ("xml", "sgm"):
         assert b"e f\tg</seg>" in written(form, [pair]).getvalue()
 
@@ -127,7 +123,7 @@ def test_a_stream_gets_each_document_as_soon_as_it_is_known(form: str) -> None:
             yield Pair("x", "y", meta={"doc": doc, "segment": "1"})
 
     FORMS[form](stream, pairs(), LABELS)
-    assert 0 < sizes[2] < len(stream.getvalue()) or form in ("text", "tsv", "jsonl")
+    assert 0 < sizes[2] < len(stream.getvalue()) or form in ("text", "tsv")
     assert form in ("xml", "sgm") or sizes == [n * len(stream.getvalue()) // 3 for n in range(3)]
 
 
@@ -147,7 +143,7 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path, form: str) -> None:
 
 
 def test_labels_can_be_left_out() -> None:
-    for writer in (write_text, write_tsv, write_jsonl, write_wmt_xml, write_wmt_sgm):
+    for writer in (write_text, write_tsv, write_wmt_xml, write_wmt_sgm):
         stream = io.BytesIO()
         writer(stream, [Pair("a", "b")])
         assert b"b" in stream.getvalue()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import random
 import subprocess
 import sys
@@ -13,7 +14,11 @@ from typing import NamedTuple
 import pytest
 import torch
 
+from data.vocabulary import Vocabulary
 from transformer.command_line import run_command
+from transformer.config import ModelSettings, TranslateSettings
+from transformer.model import Transformer
+from transformer.model_directory import Model, save_model
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = {"transformer": "transformer.__main__", "grammar": "data.grammar.__main__"}  # the others are scripts
@@ -71,6 +76,32 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     yield run
     torch.set_num_threads(n_threads)
     torch.set_flush_denormal(False)
+
+
+UNTRAINED = TranslateSettings(max_length_ratio=0.5, max_extra_length=4)
+
+
+@pytest.fixture(scope="session")
+def untrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run directory with a tiny untrained model, en to de, whose outputs depend strongly on its input."""
+    lines = [f"w{i} the cat number {i} sat on the mat" for i in range(1, 200)]
+    vocabulary = Vocabulary.learn(lines, size=200, byte_fallback=False)
+    directory = tmp_path_factory.mktemp("runs") / "untrained"
+    save_untrained(directory, vocabulary, UNTRAINED)
+    return directory
+
+
+def save_untrained(directory: Path, vocabulary: Vocabulary, translate: TranslateSettings) -> None:
+    """Write a run directory with an untrained model; enlarged parameters make its outputs depend on its input."""
+    settings = ModelSettings(n_encoder_layers=1, n_decoder_layers=1, d_model=32, d_ff=48, n_heads=4)
+    torch.manual_seed(0)
+    network = Transformer(settings, len(vocabulary), len(vocabulary)).eval()
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            matrix = parameter.dim() == 2 and "table" not in name
+            parameter *= (4 * math.sqrt(2) if "in_projection" in name else 4) if matrix else 2
+    (directory / "model").mkdir(parents=True)
+    save_model(directory / "model", Model(network, settings, translate, vocabulary, vocabulary, "en", "de"))
 
 
 TINY = """

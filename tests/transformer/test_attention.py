@@ -278,6 +278,17 @@ def test_heads_of_any_width_are_concatenated_and_projected(form: Form) -> None:
     assert_close(attention(x, memory=attention.keys_values(x)).output, expected)
 
 
+class Kept:
+    """A past that is all there was, one after the other."""
+
+    def __init__(self) -> None:
+        self.keys, self.values = torch.empty(2, 3, 0, 8), torch.empty(2, 3, 0, 3)
+
+    def append(self, keys: Tensor, values: Tensor) -> KeyValues:
+        self.keys, self.values = torch.cat([self.keys, keys], 2), torch.cat([self.values, values], 2)
+        return KeyValues(self.keys, self.values)
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("rotary", [False, True], ids=["no rotation", "rotary"])
 def test_attending_with_a_past_continues_attention_to_the_whole(form: Form, rotary: bool) -> None:
@@ -288,13 +299,20 @@ def test_attending_with_a_past_continues_attention_to_the_whole(form: Form, rota
     def rotation(n: int, first: int) -> object:
         return rotary_positions(n, 8, first) if rotary else None
 
-    whole = attention(x, subsequent_mask(6), rotation=rotation(6, 0))
-    start = attention(x[:, :4], subsequent_mask(4), rotation=rotation(4, 0))
-    rest = attention(x[:, 4:], subsequent_mask(2, 4), past=start.cache, rotation=rotation(2, 4))
+    whole, past = attention(x, subsequent_mask(6), rotation=rotation(6, 0)), Kept()
+    start = attention(x[:, :4], subsequent_mask(4), past=past, rotation=rotation(4, 0))
+    rest = attention(x[:, 4:], subsequent_mask(2, 4), past=past, rotation=rotation(2, 4))
     assert_close(torch.cat([start.output, rest.output], 1), whole.output)
-    assert_close(tuple(rest.cache), tuple(whole.cache))
-    assert start.cache.keys.shape == (2, 3, 4, 8)  # what was handed out is not changed afterwards
-    assert rest.cache.values.shape == (2, 3, 6, 3)
+
+
+def test_weights_are_there_whenever_they_are_needed() -> None:
+    attention = MultiHeadAttention(settings())
+    x = torch.randn(2, 6, 24)
+    attention.form = "fused"
+    needed = attention(x, subsequent_mask(6), need_weights=True)
+    assert attention(x, subsequent_mask(6)).weights is None
+    attention.form = "explicit"
+    assert_close(tuple(needed), tuple(attention(x, subsequent_mask(6))))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -306,13 +324,6 @@ def test_rotary_self_attention_depends_on_distances_not_on_places(form: Form) ->
     there = attention(x, rotation=rotary_positions(6, 8, first=40)).output
     assert_close(here, there, atol=1e-5, rtol=1e-5)  # angles are computed in fp32
     assert not torch.allclose(here, attention(x).output, atol=1e-2)
-
-
-def test_rows_of_keys_and_values_are_chosen_in_order() -> None:
-    keys_values = KeyValues(torch.randn(3, H, S, K), torch.randn(3, H, S, DV))
-    chosen = keys_values.rows(torch.tensor([2, 0, 2, 2]))
-    assert torch.equal(chosen.keys, torch.stack([keys_values.keys[i] for i in (2, 0, 2, 2)]))
-    assert torch.equal(chosen.values, torch.stack([keys_values.values[i] for i in (2, 0, 2, 2)]))
 
 
 def test_only_the_explicit_form_has_weights_to_show_and_the_device_decides_by_default() -> None:

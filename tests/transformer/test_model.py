@@ -125,11 +125,12 @@ def test_cached_decoding_equals_full_decoding(row: dict[str, Any]) -> None:
     memory = network.encode(SRC, src_mask)
     whole = network.decode(tgt, memory.repeat_interleave(width, 0), src_mask.repeat_interleave(width, 0))
     assert_close(network.project(whole), network(SRC.repeat_interleave(width, 0), tgt))
-    cache, parts = network.start_cache(memory), []
-    for chunk in tgt.split([1, 1, 3, 1], dim=1):
-        hidden, cache = network.decode_step(chunk, src_mask, cache)
-        parts.append(hidden)
-    assert_close(torch.cat(parts, 1), whole, atol=1e-5, rtol=1e-5)
+    cache, parts = network.start_cache(memory, src_mask), []
+    for place in range(6):
+        if place:
+            cache.follow(None, torch.arange(width).expand(3, -1))
+        parts.append(network.decode_step(tgt[:, place].view(3, width), cache).flatten(0, 1))
+    assert_close(torch.stack(parts, 1), whole, atol=1e-5, rtol=1e-5)
 
 
 @EVERY_PAIR

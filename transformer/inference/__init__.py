@@ -1,5 +1,6 @@
-"""From a trained network to text: length penalties, beam search, forced scoring, the translator.
+"""From a trained network to text.
 
-`beam_search` knows no network: it is given a step function. `cached_step` makes one out of a Transformer, `translator`
-puts both between lines in and lines out. Nothing here knows how a network is trained.
+`translator` puts the search between lines in and lines out: `requests` says what is asked of a line, `translation` what
+comes out, `batch_search` sets up the search of a batch, `workers` runs batches side by side. `search` finds hypotheses,
+`scoring` reads given ones, `command` is what `translate.py` is made of. Nothing here knows how a network is trained.
 """

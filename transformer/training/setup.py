@@ -84,10 +84,11 @@ def build(
     freeze(network, wanted.freeze)
     average = moving_average_copy(network) if wanted.ema_decay is not None else None
     state = TrainingState(network, average, make_optimizers(network, wanted), Progress(), settings.seed)
+    longest = settings.translate.max_source_length or settings.data.max_length  # what the network gets to know
     model = Model(
         network,
         settings.model,
-        settings.translate,
+        settings.translate.model_copy(update={"max_source_length": longest}),
         prepared.src_vocabulary,
         prepared.tgt_vocabulary,
         prepared.manifest["src_lang"],

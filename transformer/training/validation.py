@@ -127,7 +127,8 @@ def _translations(
     network: Transformer, src: Sequence[str], prepared: Prepared, settings: Settings, choices: Choices, group: Group
 ) -> list[str]:
     """A translation of every sentence; each process makes every size-th one."""
-    translate = settings.translate.model_copy(update={"beam_size": settings.train.validate_beam_size})
+    plain = {"beam_size": settings.train.validate_beam_size, "n_best": 1, "sampling": None, "diversity": None}
+    translate = settings.translate.model_copy(update=plain | {"minimum_bayes_risk": None, "precision": "fp32"})
     translator = Translator(
         network, prepared.src_vocabulary, prepared.tgt_vocabulary, translate, torch.device(choices.device)
     )

@@ -13,9 +13,10 @@ import torch
 from data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary
 from transformer.config import ModelSettings, TranslateSettings
 from transformer.errors import ConfigError, RunError
-from transformer.inference.beam_search import Hypothesis
-from transformer.inference.length_penalty import wu
+from transformer.inference.batch_search import BatchSearch, Sentence
 from transformer.inference.scoring import target_scores
+from transformer.inference.search.length_penalty import wu
+from transformer.inference.search.search_state import Hypothesis
 from transformer.inference.translator import Translation, Translator
 from transformer.model import Transformer
 from transformer.model_directory import Model, save_model
@@ -25,11 +26,6 @@ SHORT = TranslateSettings(max_length_ratio=0.5, max_extra_length=4)
 
 # Case X7: 875 = 109 · 8 + 3 lines of 1 to 23 words.
 X7 = [" ".join([f"w{i}"] * (i * 7 % 23 + 1)) for i in range(1, 876)]
-
-
-@pytest.fixture(scope="module")
-def vocabulary() -> Vocabulary:
-    return Vocabulary.learn([f"w{i} the cat number {i} sat on the mat" for i in range(1, 876)], size=400)
 
 
 def make_network(src_size: int, tgt_size: int | None = None, settings: ModelSettings = TINY) -> Transformer:
@@ -198,19 +194,19 @@ def test_batches_keep_to_the_budget_and_hold_every_sentence_once(
     settings = SHORT.model_copy(update={"max_tokens": 300})
     translator = make_translator(vocabulary, settings, max_sentences)
     shapes: list[tuple[int, int]] = []
-    search = translator._search
+    search = BatchSearch.__call__
 
-    def noted(sources: list[list[int]]) -> list[Hypothesis]:
-        shapes.append((len(sources), max(map(len, sources)) + 1))
-        return search(sources)
+    def noted(self: BatchSearch, batch: list[Sentence]) -> list[list[Hypothesis]]:
+        shapes.append((len(batch), max(len(sentence.src) for sentence in batch) + 1))
+        return search(self, batch)
 
-    monkeypatch.setattr(translator, "_search", noted)
+    monkeypatch.setattr(BatchSearch, "__call__", noted)
     lines = [*X7[:60], "w1 " * 100]
     counted: list[int] = []
     assert len(list(translator.translations(lines, progress=counted.append))) == 61
     assert sum(n for n, _ in shapes) == sum(counted) == 61
     assert all(n == 1 or n * 4 * longest <= 300 for n, longest in shapes)
-    assert shapes[-1][0] == 1  # over the budget alone, translated all the same
+    assert max(shapes, key=lambda shape: shape[1])[0] == 1  # over the budget alone, translated all the same
     assert max(n for n, _ in shapes) == 3 if max_sentences else max(n for n, _ in shapes) > 4
 
 
@@ -236,7 +232,7 @@ def test_a_stream_is_answered_window_by_window(vocabulary: Vocabulary) -> None:
 def test_every_line_stays_one_line_even_if_the_network_writes_line_breaks(vocabulary: Vocabulary) -> None:
     line_break = next(i for i in range(len(vocabulary)) if vocabulary.pieces([i]) == ["<0x0A>"])
     translator = make_translator(vocabulary)
-    translator.network.project = lambda hidden: torch.eye(len(vocabulary))[line_break].expand(*hidden.shape[:-1], -1)
+    translator.network.project = lambda hidden: torch.eye(len(vocabulary))[line_break].repeat(*hidden.shape[:-1], 1)
     assert all("\n" not in text for text in translator.translate(["w1", "w2"]))
 
 
@@ -315,7 +311,8 @@ def test_a_tag_is_the_first_piece_the_encoder_sees_and_never_lengthens_the_outpu
     sources = [[tag_id, *ids] for ids in vocabulary.encode(lines)]
     longer = SHORT.model_copy(update={"max_length_ratio": 0.0, "max_extra_length": 6})
     fixed = longer.model_copy(update={"tag": "<bt>"})
-    by_hand = [hypothesis.tokens for hypothesis in make_translator(vocabulary, longer)._search(sources)]
+    search = make_translator(vocabulary, longer).search
+    by_hand = [best[0].tokens for best in search([Sentence(i, ids) for i, ids in enumerate(sources)])]
     assert [t.text for t in make_translator(vocabulary, fixed).translations(lines)] == vocabulary.decode(by_hand)
     with pytest.raises(ConfigError, match=r"translate\.tag: <no>"):
         make_translator(vocabulary, SHORT.model_copy(update={"tag": "<no>"}))

@@ -11,14 +11,9 @@ import torch
 from torch import Tensor
 
 from data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from transformer.inference.beam_search import (
-    Hypothesis,
-    SearchRules,
-    beam_search,
-    best_of,
-    log_distribution,
-)
-from transformer.inference.length_penalty import LengthPenalty, average, length_penalty, none, wu
+from transformer.inference.search.beam_search import SearchRules, beam_search
+from transformer.inference.search.length_penalty import LengthPenalty, average, length_penalty, none, wu
+from transformer.inference.search.search_state import Hypothesis
 
 Prefix = tuple[int, ...]  # the number of a sentence, then its pieces so far
 Logits = Callable[[Prefix], list[float]]
@@ -87,10 +82,12 @@ def plain_beam_search(logits: Logits, max_length: int, rules: SearchRules) -> li
         penalty = rules.penalty(torch.tensor(length))
         candidates = []
         for log_prob, tokens in live:
-            log_probs = log_distribution(torch.tensor(logits((0, *tokens))), rules.impossible)
-            for token, added in enumerate(log_probs):
+            values = torch.tensor([logits((0, *tokens))])
+            values[:, list(rules.impossible)] = -torch.inf
+            values = values.log_softmax(-1)  # then sums in this order: the same rounding makes the same ties
+            for token, logit in enumerate(values[0]):
                 if token not in (*rules.impossible, *rules.unwanted):
-                    candidates.append((log_prob + added, [*tokens, token]))
+                    candidates.append((logit + log_prob, [*tokens, token]))
         candidates.sort(key=lambda candidate: -candidate[0].item())  # stable: by beam, then by id
         ended = [c for c in candidates[: rules.beam_size] if c[1][-1] == EOS_ID]
         live = [c for c in candidates if c[1][-1] != EOS_ID][: rules.beam_size]
@@ -138,6 +135,32 @@ def test_stopping_early_and_batching_change_nothing(
             expected = plain_beam_search(alone, max_length, rules)
             assert [(h.score, h.tokens) for h in together[sentence]] == expected
             assert search(alone, [max_length], rules) == [together[sentence]]
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 5])
+def test_first_n_stops_once_as_many_hypotheses_as_beams_have_ended(beam_size: int) -> None:
+    """fairseq's rule, by a plain search that stops so."""
+    logits = random_logits(11, vocab_size=8)
+    rules = SearchRules(beam_size, wu(0.6), n_best=1, stop="first_n")
+    for found, sentence in zip(search(logits, [9] * 6, rules), range(6), strict=True):
+        alone = only_sentence(logits, sentence)
+        ended: list[tuple[float, list[int]]] = []
+        for length in range(1, 10):
+            exhaustive = SearchRules(beam_size, wu(0.6), n_best=beam_size)
+            found_by_now = plain_beam_search(alone, length, exhaustive)
+            ended = [h for h in found_by_now if h[1][-1] == EOS_ID]
+            if len(ended) == beam_size:
+                break
+        expected = ended if len(ended) == beam_size else plain_beam_search(alone, 9, exhaustive)
+        assert [(h.score, h.tokens) for h in found] == expected[:1]
+
+
+def test_an_exact_search_finds_no_worse_than_one_that_stops_early() -> None:
+    logits = random_logits(12, vocab_size=9)
+    exact = search(logits, [12] * 20, SearchRules(4, average(1.0)))
+    early = search(logits, [12] * 20, SearchRules(4, average(1.0), stop="first_n"))
+    assert all(e[0].score >= f[0].score for e, f in zip(exact, early, strict=True))
+    assert any(e[0].score > f[0].score for e, f in zip(exact, early, strict=True))
 
 
 def test_asking_for_more_hypotheses_does_not_change_the_best() -> None:
@@ -254,19 +277,6 @@ def test_scores_are_fp32_whatever_the_precision_of_the_logits() -> None:
     low = beam_search(lambda tokens, origin: step(tokens, origin).bfloat16(), torch.tensor([9, 9]), rules)
     rounded = search(lambda prefix: torch.tensor(logits(prefix)).bfloat16().tolist(), [9, 9], rules)
     assert low == rounded
-
-
-def test_the_best_of_equal_values_are_the_first() -> None:
-    torch.manual_seed(0)
-    for n in (1, 3, 50, 2000):
-        for k in (1, 2, 8, 60):
-            for values in (torch.randint(-2, 3, (6, n)).float(), torch.randn(6, n), torch.zeros(6, n)):
-                values[1, ::2] = -torch.inf
-                expected = values.sort(dim=1, descending=True, stable=True)
-                best, places = best_of(values, k)
-                assert torch.equal(best, expected.values[:, :k])
-                finite = best > -torch.inf
-                assert torch.equal(places[finite], expected.indices[:, :k][finite])
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 3.0])

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from transformer.config import ModelSettings
-from transformer.inference.beam_search import SearchRules, beam_search
-from transformer.inference.cached_step import CachedStep
-from transformer.inference.length_penalty import LengthPenalty, average, none, wu
 from transformer.inference.scoring import target_log_probs, target_scores
+from transformer.inference.search.beam_search import SearchRules, beam_search
+from transformer.inference.search.cached_step import CachedStep
+from transformer.inference.search.length_penalty import LengthPenalty, average, none, wu
 from transformer.masks import padding_mask
 from transformer.model import Transformer
 
@@ -186,6 +186,5 @@ def test_a_sentence_keeps_one_row_of_memory_whatever_the_beam() -> None:
     network = make_network()
     step = CachedStep(network, random_ids([3, 4]), beam_size=5)
     beam_search(step, torch.tensor([2, 4]), SearchRules(5, wu(0.6)))
-    assert [layer.keys.shape[0] for layer in step.cache.memory] == [1, 1]  # sentence 0 has left
-    assert step.cache.past is not None
-    assert [layer.keys.shape[0] for layer in step.cache.past] == [5, 5]
+    assert [layer.keys.size(0) for layer in step.cache.memory] == [1, 1]  # sentence 0 has left
+    assert [layer.stored.keys.size(0) for layer in step.cache.slots if layer.stored] == [1, 1]
