@@ -13,7 +13,7 @@ from transformer.config import Settings
 from transformer.config_file import load_config
 
 ROOT = Path(__file__).resolve().parent.parent
-NETWORK = ("masks", "attention", "layers", "embeddings", "encoder", "decoder", "model")
+NETWORK = ("masks", "attention", "layers", "embeddings", "encoder", "cache", "decoder", "model")
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 HAND_WRITTEN = [ROOT / "docs" / name for name in ("paper.md", "seed_repository.md")]
 EACH_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

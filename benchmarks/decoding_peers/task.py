@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 Weights = dict[str, npt.NDArray[np.float32]]
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)  # of our vocabularies
-N_SAMPLE = 128  # sentences on which batch sizes are compared
+N_SAMPLE = 512  # sentences on which batch sizes are compared
 
 
 @dataclass(frozen=True)
