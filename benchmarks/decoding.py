@@ -181,7 +181,7 @@ def workloads(model: Model, data: Path, n_lines: int, n_base_lines: int, work: P
         write_task(work / "trained-forced", model, lines, length),
     )
     found = [trained]
-    few = lines[:: max(1, len(lines) // n_base_lines)]
+    few = lines[:: max(1, len(lines) // n_base_lines)][:n_base_lines]
     random = {"base": (ModelSettings(), few)}
     if (model.settings.n_decoder_layers, model.settings.d_model, model.settings.d_ff) != (4, 128, 256):
         random["tiny"] = (TINY, lines)

@@ -1,4 +1,4 @@
-"""eole: speed only. Its network is pre-norm without biases, so it has weights of its own, drawn at random.
+"""eole: speed only. Its decoder is pre-norm, so ours do not fit: it has weights of its own, drawn at random.
 
 pip install torch==2.13.0 eole==0.6.4 aiohttp
 """

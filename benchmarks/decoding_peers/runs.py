@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -107,14 +107,15 @@ class _Program:
         line = self.process.stdout.readline()
         if not line:
             last = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1]
-            raise RunError(f"{self.name}: {last}")
+            raise RunError(f"{self.name}: ended with exit code {self.process.wait()}, in {self.log.name} last: {last}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
     def go(self) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
+        with suppress(BrokenPipeError):  # it has died; asked for an answer, it gives none
+            self.process.stdin.write("\n")
+            self.process.stdin.flush()
 
     def end(self) -> None:
         self.timer.cancel()
