@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -26,6 +27,16 @@ def sinusoidal_positions(n: int, d_model: int, first: int = 0, device: torch.dev
     """
     angles = _angles(n, d_model, first, device or torch.device("cpu"))
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :d_model]  # columns sin, cos, sin, cos, …
+
+
+def _stored_position(position: int, d_model: int, device: torch.device) -> Tensor:
+    """(1, D): one of `sinusoidal_positions`, computed 64 at a time: decoding asks for them one by one."""
+    return _stored_positions(position // 64, d_model, device)[position % 64][None]
+
+
+@lru_cache(maxsize=64)
+def _stored_positions(block: int, d_model: int, device: torch.device) -> Tensor:
+    return sinusoidal_positions(64, d_model, 64 * block, device)
 
 
 class Rotation(NamedTuple):
@@ -63,7 +74,9 @@ class TokenEmbedding(nn.Module):
         """Ids (B, T), at positions 0 … T − 1, or all of them at the one that is given → (B, T, D)."""
         x: Tensor = self.table(ids) * self.scale
         if self.sinusoidal:
-            n, first = (ids.size(1), 0) if position is None else (1, position)
-            x = x + sinusoidal_positions(n, x.size(-1), first, x.device).to(x.dtype)
+            if position is None:
+                x = x + sinusoidal_positions(ids.size(1), x.size(-1), device=x.device).to(x.dtype)
+            else:
+                x = x + _stored_position(position, x.size(-1), x.device).to(x.dtype)
         embedded: Tensor = self.norm(dropout(x, self.dropout, self.training))
         return embedded

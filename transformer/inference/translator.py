@@ -180,7 +180,7 @@ class Translator:
         units = self._units(requests, n_before)
         progress(len(requests) - len({unit.line for unit in units}))
         order = sorted(range(len(units)), key=lambda i: len(units[i].sentence.src))
-        batches = list(self._batches(order, [units[i].sentence.src for i in range(len(units))]))[::-1]
+        batches = list(self._batches(order, [len(unit.sentence.src) for unit in units]))[::-1]  # the longest first
 
         def work(batch: list[int]) -> list[Translation]:
             return self._translate_batch([units[i] for i in batch], annotate)
@@ -255,16 +255,23 @@ class Translator:
                     f"repeat what is there. Turn {', '.join(excluded)} off, or require nothing"
                 )
 
-    def _batches(self, order: Sequence[int], sources: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-        """Cut `order`, sorted by length, so that sentences × beam × longest stays within the budget; at least one."""
+    def _batches(self, order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Cut `order`, sorted by length, so that sentences × beam × longest stays within the budget; at least one.
+
+        Every worker gets as many batches as the others, and all of about one size, or some would wait for the last.
+        """
+        costs = [self.settings.beam_size * (len(self.prefix) + length + 1) for length in lengths]  # 1 for </s>
+        total, budget = sum(costs[i] for i in order), self.settings.max_tokens
+        share = total / max(1, math.ceil(total / budget / self.workers.n) * self.workers.n)
         batch: list[int] = []
+        n_batches, done = 1, 0
         for i in order:
-            longest = len(self.prefix) + len(sources[i]) + 1  # </s>
-            over_budget = (len(batch) + 1) * self.settings.beam_size * longest > self.settings.max_tokens
-            if batch and (over_budget or len(batch) == self.max_sentences):
+            is_full = done >= n_batches * share or (len(batch) + 1) * costs[i] > budget
+            if batch and (is_full or len(batch) == self.max_sentences):
                 yield batch
-                batch = []
+                batch, n_batches = [], n_batches + 1
             batch.append(i)
+            done += costs[i]
         if batch:
             yield batch
 

@@ -168,10 +168,12 @@ def finish(state: BeamState, candidates: Candidates, rules: SearchRules) -> Beam
     Only the first W candidates may end, as in a search whose beam is W wide; so beam 1 ends where greedy search does.
     """
     beams, tokens = candidates.beams[:, : rules.beam_size], candidates.tokens[:, : rules.beam_size]
+    ends = tokens == rules.eos_id
+    if not bool(ends.any()):  # at most positions; waits for the device
+        return state
     scores = candidates.log_probs[:, : rules.beam_size] / rules.penalty(torch.tensor(state.tokens.size(2) + 1))
-    scores = (scores + state.bonus.gather(1, beams)).masked_fill(tokens != rules.eos_id, -torch.inf)
-    older = F.pad(state.finished, (0, 1), value=rules.eos_id)  # (B, M, T+1)
-    return _join(replace(state, finished=older), _continued(state.tokens, beams, tokens), scores)
+    scores = (scores + state.bonus.gather(1, beams)).masked_fill(~ends, -torch.inf)
+    return _join(state, _continued(state.tokens, beams, tokens), scores, rules)
 
 
 def select(state: BeamState, candidates: Candidates, rules: SearchRules) -> BeamState:
@@ -211,14 +213,15 @@ def cut(state: BeamState, rules: SearchRules) -> BeamState:
     """For sentences that are done: live hypotheses at the length limit join the finished ones by their scores."""
     scores = state.log_probs / rules.penalty(torch.tensor(state.tokens.size(2))) + state.bonus
     at_limit = (state.tokens.size(2) >= state.max_lengths)[:, None]
-    return _join(state, state.tokens, scores.masked_fill(~at_limit, -torch.inf))
+    return _join(state, state.tokens, scores.masked_fill(~at_limit, -torch.inf), rules)
 
 
-def _join(state: BeamState, tokens: Tensor, scores: Tensor) -> BeamState:
+def _join(state: BeamState, tokens: Tensor, scores: Tensor, rules: SearchRules) -> BeamState:
     """The best M of the finished hypotheses and these, (B, R, T) and (B, R); of equal scores the earlier found."""
     n_kept = state.scores.size(1)
+    older = F.pad(state.finished, (0, tokens.size(2) - state.finished.size(2)), value=rules.eos_id)
     scores, order = torch.cat([state.scores, scores], 1).sort(dim=1, descending=True, stable=True)
-    finished = _rows(torch.cat([state.finished, tokens], 1), order[:, :n_kept])
+    finished = _rows(torch.cat([older, tokens], 1), order[:, :n_kept])
     return replace(state, finished=finished, scores=scores[:, :n_kept])
 
 

@@ -22,7 +22,7 @@ class BeamState:
     log_probs: Tensor  # (B, W) of the live hypotheses
     origin: Tensor  # (B, W) the row of the last step call that each live hypothesis continues
     bonus: Tensor  # (B, W) what is added to a hypothesis' score beside log P / penalty; 0 where nothing is
-    finished: Tensor  # (B, M, T) finished hypotheses, best first, the shorter ones filled up with </s>
+    finished: Tensor  # (B, M, T') finished hypotheses, best first, the shorter ones filled up with </s>; T' ≤ T
     scores: Tensor  # (B, M) of the finished hypotheses
 
     def take(self, rows: Tensor) -> BeamState:
