@@ -48,6 +48,6 @@ def test_the_reference_has_a_row_for_every_setting() -> None:
 def test_the_schema_refuses_unknown_keys_everywhere() -> None:
     schema = json.loads(config_reference.json_schema())
     kinds = [schema, *schema["$defs"].values()]
-    n_inside = len(CORPUS_KINDS) + len(FILTERS) + 4  # of mixing and augmentation, two each
+    n_inside = len(CORPUS_KINDS) + len(FILTERS) + 6  # of mixing, augmentation and translating, two each
     assert len(kinds) == len(Settings.model_fields) - 2 + 1 + n_inside  # sections, the whole, what lists in them hold
     assert all(kind["additionalProperties"] is False for kind in kinds)

@@ -102,12 +102,14 @@ IDS = torch.tensor([[5, 3, 9], [3, 0, 0]])
 def test_an_embedding_is_scaled_and_its_position_added(scaling: str, factor: float) -> None:
     embedding = TokenEmbedding(11, settings(scaling=scaling))  # √16 = 4
     assert_close(embedding(IDS), factor * embedding.table.weight[IDS] + paper_positions(3, 16).float())
-    assert_close(embedding(IDS, first=30), factor * embedding.table.weight[IDS] + paper_positions(3, 16, 30).float())
+    for position in (0, 30, 64, 1000):  # of all of them: the newest pieces of a beam
+        expected = factor * embedding.table.weight[IDS] + paper_positions(1, 16, position).float()
+        assert_close(embedding(IDS, position), expected, atol=3e-4, rtol=0)
 
 
 def test_rotary_positions_are_not_added_to_embeddings() -> None:
     embedding = TokenEmbedding(11, settings(positions="rotary"))
-    assert_close(embedding(IDS, first=30), 4.0 * embedding.table.weight[IDS])
+    assert_close(embedding(IDS, 30), 4.0 * embedding.table.weight[IDS])
 
 
 @pytest.mark.parametrize("norm", ["layer_norm", "rms_norm"])

@@ -110,7 +110,8 @@ def test_network_average_and_model_are_what_the_settings_say(
     state, model, _ = found
     assert (state.average is not None) == (ema_decay is not None)
     assert model.network is state.network
-    assert (model.settings, model.translate) == (settings.model, settings.translate)
+    known = settings.translate.model_copy(update={"max_source_length": settings.data.max_length})
+    assert (model.settings, model.translate) == (settings.model, known)
     assert (model.src_lang, model.tgt_lang) == ("en", "de")
     for network in (state.network, state.evaluated):
         assert {m.form for m in network.modules() if hasattr(m, "form")} == {"fused"}
