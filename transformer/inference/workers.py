@@ -30,13 +30,20 @@ class Workers:
         self._pool: ThreadPoolExecutor | None = None
 
     def run(self, work: Callable[[Batch], Result], batches: Sequence[Batch]) -> Iterator[tuple[int, Result]]:
-        """Place and result of each batch, as they are done; a single batch gets all cores."""
-        if self.n == 1 or len(batches) < 2:
+        """Place and result of each batch, as they are done.
+
+        Several workers have one thread each, even where there is only one batch: on a busy machine, threads that wait
+        for each other after every small product take a hundred times as long.
+        """
+        if self.n == 1:
             yield from ((place, work(batch)) for place, batch in enumerate(batches))
             return
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.n, "translate", initializer=torch.set_num_threads, initargs=(1,))
         with _one_thread_each():
+            if len(batches) == 1:
+                yield 0, work(batches[0])
+                return
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self.n, "translate", initializer=torch.set_num_threads, initargs=(1,))
             places = {self._pool.submit(work, batch): place for place, batch in enumerate(batches)}
             try:
                 for future in as_completed(places):
