@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from benchmarks.tiny_run import ROOT, Program, alive
-from transformer.inference import job
+from transformer.inference.command import job
 from transformer.inference.translator import Translator
 
 Call = Callable[..., CompletedProcess[str]]
@@ -34,7 +34,7 @@ sys.path.insert(0, {root!r})
 import translate
 from transformer.command_line import run_command
 from transformer.errors import RunError
-from transformer.inference import job
+from transformer.inference.command import job
 from transformer.inference.translator import Translator
 
 job.LINES_PER_PART = {size}

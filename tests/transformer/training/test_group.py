@@ -26,7 +26,9 @@ def launch(tmp_path: Path, size: int, body: str) -> subprocess.CompletedProcess[
         "from transformer.training.group import training_group\n"
         "with training_group('cpu') as group:\n" + textwrap.indent(textwrap.dedent(body), "    ")
     )
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={size}", str(script)]
+    # The launcher ends the others once it sees that one has failed; before, they are to say what they have to.
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--monitor-interval=3"]
+    command = [*launcher, f"--nproc-per-node={size}", str(script)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
 
@@ -77,7 +79,7 @@ def test_three_processes_agree(tmp_path: Path) -> None:
         assert network[0].weight.grad.eq(6).all() and network[1].weight.grad.eq(6).all()
         assert network[1].bias.grad.tolist() == [2.0, 2.0, 2.0]
         assert network[2].weight.grad is None
-        __import__("os").write(1, f"agreed {r} ".encode())  # in one piece: the others write into the same pipe
+        os.write(1, f"agreed {r} ".encode())  # in one piece: the others write into the same pipe
         """,
     )
     assert done.returncode == 0, done.stderr
