@@ -30,7 +30,7 @@ from transformer.training.loss import batch_loss
 Precision = Literal["fp32", "bf16", "fp16"]
 # Budget of the batch on which precision and attention are timed, at most: a CPU shows its speed on a small one, a GPU
 # must have enough to do.
-_TIMED_TOKENS = {"cpu": 1024, "cuda": 8192, "mps": 8192}
+_TIMED_TOKENS = {"cpu": 512, "cuda": 8192, "mps": 8192}
 _GRADIENT_BYTES, _ADAM_BYTES = 4, 8  # of each parameter that is trained
 
 
