@@ -22,7 +22,6 @@ from transformer.errors import ConfigError
 from transformer.inference.command.arguments import PICTURES, check_arguments, is_typed, parse_arguments
 from transformer.inference.command.inputs import Inputs, unequal
 from transformer.inference.command.job import Job, run, run_in_parts
-from transformer.inference.command.launch import Process, take_gpu, this_process
 from transformer.inference.command.output_forms import write_translations
 from transformer.inference.command.prompt import converse
 from transformer.inference.command.results import Result
@@ -31,6 +30,7 @@ from transformer.inference.glossary import Glossary
 from transformer.inference.requests import Wishes, read_requests
 from transformer.inference.translator import Translator
 from transformer.model_directory import DESCRIPTION, find_model
+from transformer.torchrun import Process, take_gpu, this_process
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -94,7 +94,7 @@ def load_translator(args: argparse.Namespace, settings: dict[str, Any], process:
     if args.threads:
         torch.set_num_threads(args.threads)
     if process.size > 1 and choose_device(args.device).type == "cuda":
-        take_gpu(process)
+        take_gpu(process, "give --device cpu")
     return Translator.load([Path(path) for path in args.model], args.device, args.batch_size, **settings)
 
 

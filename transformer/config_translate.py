@@ -37,7 +37,7 @@ class TranslateSettings(Section):
     stop: Literal["first_n", "exact"] = Field(
         "first_n",
         description="first_n: when beam_size hypotheses have ended (fairseq); exact: when provably nothing better can "
-        "come, which takes a tenth longer with wu and half as long again with average.",
+        "come, which takes longer.",
     )
     length_penalty: Literal["wu", "average", "none"] = Field(
         "wu",

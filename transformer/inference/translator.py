@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from pydantic import ValidationError
@@ -20,15 +20,14 @@ from transformer.device import choose_device
 from transformer.errors import ConfigError, RunError
 from transformer.inference.alignment import SentencePieces, best_links, copy_unknown, word_attention
 from transformer.inference.batch_search import BatchSearch, Sentence
-from transformer.inference.long_input import split, truncate
 from transformer.inference.requests import Request
 from transformer.inference.scoring import Forced, forced
 from transformer.inference.search.bayes_risk import best_by_risk
 from transformer.inference.search.ensemble import check_shared_vocabularies
-from transformer.inference.search.length_penalty import length_penalty
-from transformer.inference.search.required_phrases import phrase_ids, unmet
+from transformer.inference.search.required_phrases import unmet
 from transformer.inference.search.search_state import Hypothesis
 from transformer.inference.translation import BLANK, Translation, blank, joined
+from transformer.inference.units import Unit, in_batches, units_of
 from transformer.inference.word_bounds import occurs
 from transformer.inference.workers import Workers
 from transformer.model import Transformer
@@ -41,19 +40,8 @@ WINDOW = 2048
 
 PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
 SCORED_LOGITS = 2**25  # numbers: forced decoding has the logits of all positions of a batch at once
-PARTS_APART = 2**32  # between the numbers of parts of one line
 
 Progress = Callable[[int], object]
-
-
-class _Unit(NamedTuple):
-    """A line, or a part of one."""
-
-    line: int  # place in the window
-    text: str
-    sentence: Sentence
-    request: Request
-    is_last: bool = True  # of its line
 
 
 class Translator:
@@ -177,10 +165,13 @@ class Translator:
     def _translate_window(
         self, requests: list[Request], n_before: int, progress: Progress, annotate: bool
     ) -> list[Translation]:
-        units = self._units(requests, n_before)
+        units = units_of(requests, n_before, self.src_vocabulary, self.tgt_vocabulary, self.settings)
         progress(len(requests) - len({unit.line for unit in units}))
-        order = sorted(range(len(units)), key=lambda i: len(units[i].sentence.src))
-        batches = list(self._batches(order, [len(unit.sentence.src) for unit in units]))[::-1]  # the longest first
+        lengths = [len(self.prefix) + len(unit.sentence.src) + 1 for unit in units]  # 1 for </s>
+        order = sorted(range(len(units)), key=lengths.__getitem__)
+        costs = [self.settings.beam_size * length for length in lengths]
+        budget, n_workers = self.settings.max_tokens, self.workers.n
+        batches = list(in_batches(order, costs, budget, n_workers, self.max_sentences))[::-1]  # the longest first
 
         def work(batch: list[int]) -> list[Translation]:
             return self._translate_batch([units[i] for i in batch], annotate)
@@ -191,91 +182,14 @@ class Translator:
                 found |= zip(batches[place], translations, strict=True)
                 progress(sum(units[i].is_last for i in batches[place]))
         results = [blank(annotate)] * len(requests)
-        for i, translation in found.items():
-            if not math.isfinite(translation.score):
-                raise RunError(f"line {n_before + units[i].line + 1}: {_NOT_A_NUMBER}")
-        parts: dict[int, list[int]] = {}
-        for i, unit in enumerate(units):
-            parts.setdefault(unit.line, []).append(i)
-        for line, places in parts.items():
-            of_line = [found[i] for i in places]
-            whole = joined(requests[line].text, [units[i].text for i in places], of_line)
-            results[line] = replace(whole, truncated=self._is_truncated(units[places[0]]))
+        for line, of_line in groupby(range(len(units)), key=lambda i: units[i].line):
+            places = list(of_line)
+            parts = [_checked(found[i], n_before + line) for i in places]
+            whole = joined(requests[line].text, [units[i].text for i in places], parts)
+            results[line] = replace(whole, truncated=units[places[0]].is_truncated)
         return results
 
-    def _units(self, requests: Sequence[Request], n_before: int) -> list[_Unit]:
-        """What is to be searched for each line that is not blank, cut into parts where it is too long."""
-        sources = self.src_vocabulary.encode([request.text for request in requests])
-        limit = self.settings.max_source_length
-        units = []
-        for line, (request, src) in enumerate(zip(requests, sources, strict=True)):
-            # A line of spaces may encode to nothing, or, as some vocabularies keep spaces, to something: it is blank.
-            if not src or request.text.isspace():
-                continue
-            self._check(request, n_before + line + 1)
-            texts = [request.text]
-            # A phrase that is required could belong to any part: such a line is read as a whole.
-            if limit and len(src) > limit and self.settings.long_input == "split" and not request.required:
-                texts = split(request.text, self._count_pieces, limit)
-            parts = [src] if len(texts) == 1 else self.src_vocabulary.encode(texts)
-            for place, (text, ids) in enumerate(zip(texts, parts, strict=True)):
-                if limit and self.settings.long_input == "truncate":
-                    ids = truncate(ids, limit)
-                part_request = request if place == 0 else replace(request, prefix="")
-                number = n_before + line + place * PARTS_APART
-                sentence = Sentence(number, ids, *self._wishes(part_request))
-                units.append(_Unit(line, text, sentence, part_request, place == len(texts) - 1))
-        return units
-
-    def _count_pieces(self, texts: list[str]) -> list[int]:
-        return [len(ids) for ids in self.src_vocabulary.encode(texts)]
-
-    def _is_truncated(self, unit: _Unit) -> bool:
-        limit = self.settings.max_source_length
-        if self.settings.long_input != "truncate" or not limit or len(unit.sentence.src) < limit:
-            return False
-        return self._count_pieces([unit.text])[0] > limit
-
-    def _wishes(self, request: Request) -> tuple[list[int], tuple[list[int], ...], tuple[list[int], ...]]:
-        """Ids of the prefix, of the required and of the avoided phrases."""
-        prefix = self.tgt_vocabulary.encode([request.prefix])[0] if request.prefix else []
-        phrases = (request.required, request.avoided)
-        required, avoided = (tuple(phrase_ids(texts, self.tgt_vocabulary)) if texts else () for texts in phrases)
-        return prefix, required, avoided
-
-    def _check(self, request: Request, number: int) -> None:
-        """See that the search can do what a line asks for."""
-        settings = self.settings
-        if request.required:
-            excluded = [name for name in ("sampling", "diversity", "no_repeat_ngram") if getattr(settings, name)]
-            if excluded:
-                raise ConfigError(
-                    f"line {number} requires {request.required[0]!r}, which translate.{excluded[0]} excludes: phrases "
-                    "are put in by a beam that is shared out among those that have met more and less of them, and may "
-                    f"repeat what is there. Turn {', '.join(excluded)} off, or require nothing"
-                )
-
-    def _batches(self, order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Cut `order`, sorted by length, so that sentences × beam × longest stays within the budget; at least one.
-
-        Every worker gets as many batches as the others, and all of about one size, or some would wait for the last.
-        """
-        costs = [self.settings.beam_size * (len(self.prefix) + length + 1) for length in lengths]  # 1 for </s>
-        total, budget = sum(costs[i] for i in order), self.settings.max_tokens
-        share = total / max(1, math.ceil(total / budget / self.workers.n) * self.workers.n)
-        batch: list[int] = []
-        n_batches, done = 1, 0
-        for i in order:
-            is_full = done >= n_batches * share or (len(batch) + 1) * costs[i] > budget
-            if batch and (is_full or len(batch) == self.max_sentences):
-                yield batch
-                batch, n_batches = [], n_batches + 1
-            batch.append(i)
-            done += costs[i]
-        if batch:
-            yield batch
-
-    def _translate_batch(self, units: Sequence[_Unit], annotate: bool) -> list[Translation]:
+    def _translate_batch(self, units: Sequence[Unit], annotate: bool) -> list[Translation]:
         """The translations of a batch, each with its alternatives."""
         with torch.inference_mode():
             found = self.search([unit.sentence for unit in units])
@@ -285,7 +199,7 @@ class Translator:
             read = self._read(units, chosen) if annotate or copies else None
         results = []
         for row, (unit, hypotheses) in enumerate(zip(units, chosen, strict=True)):
-            src = self._source_pieces(unit) if read else None
+            src = self._source_pieces(unit.text, unit.sentence.src) if read else None
             ranked = [
                 self._translation(unit, hypothesis, text, src, read[row][rank] if read else None, annotate)
                 for rank, (hypothesis, text) in enumerate(hypotheses)
@@ -309,7 +223,7 @@ class Translator:
         shares: list[float] = (scores * self.search.rules.penalty(lengths)).softmax(0).tolist()
         return shares
 
-    def _read(self, units: Sequence[_Unit], chosen: Sequence[list[tuple[Hypothesis, str]]]) -> list[list[Forced]]:
+    def _read(self, units: Sequence[Unit], chosen: Sequence[list[tuple[Hypothesis, str]]]) -> list[list[Forced]]:
         """What the networks say about every hypothesis; a few at once, as all their logits exist."""
         src = self.search.source([unit.sentence for unit in units])
         rows = [(row, h.tokens) for row, hypotheses in enumerate(chosen) for h, _ in hypotheses]
@@ -324,41 +238,44 @@ class Translator:
                 results[row].append(one)
         return results
 
-    def _source_pieces(self, unit: _Unit) -> SentencePieces:
-        """What was read of a line."""
-        src_ids = unit.sentence.src
-        return SentencePieces(unit.text, src_ids, self.src_vocabulary.encode_with_spans(unit.text)[1][: len(src_ids)])
+    def _source_pieces(self, text: str, ids: Sequence[int]) -> SentencePieces:
+        """A line, and what was read of it."""
+        return SentencePieces(text, ids, self.src_vocabulary.encode_with_spans(text)[1][: len(ids)])
 
     def _translation(
         self,
-        unit: _Unit,
+        unit: Unit,
         hypothesis: Hypothesis,
         text: str,
         src: SentencePieces | None,
         read: Forced | None,
         annotate: bool,
     ) -> Translation:
-        annotated: dict[str, Any] = {}
+        annotations: dict[str, Any] = {}
         if src is not None and read is not None:
-            n_tags = len(self.prefix)
             tgt = SentencePieces(*self.tgt_vocabulary.decode_with_spans(hypothesis.tokens))
-            if UNK_ID in tgt.ids:
-                tgt = copy_unknown(tgt, src, read.attention[: len(tgt.ids), n_tags : n_tags + len(src.ids)])
+            n_tags = len(self.prefix)
+            tgt = copy_unknown(tgt, src, read.attention[: len(tgt.ids), n_tags : n_tags + len(src.ids)])
             text = tgt.text
-            if annotate:
-                [attention] = word_attention(read.attention[None], [src], [tgt], n_tags)
-                annotated = {
-                    "pieces": tuple(self.tgt_vocabulary.pieces(hypothesis.tokens)),
-                    "token_log_probs": tuple(read.log_probs.tolist()),
-                    "alignment": best_links(attention),
-                    "attention": tuple(map(tuple, attention.tolist())),
-                }
+            annotations = self._annotations(hypothesis.tokens, src, tgt, read) if annotate else {}
         request, sentence = unit.request, unit.sentence
         is_unmet = any(occurs(phrase, text) for phrase in request.avoided)
         if not all(occurs(phrase, text) for phrase in request.required):  # letter by letter; else piece by piece
             is_unmet |= unmet(hypothesis.tokens, sentence.required, self.search.continues_word)
         n_tokens, finished = len(hypothesis.tokens), hypothesis.complete
-        return Translation(text, hypothesis.score, n_tokens, finished, constraint_unmet=is_unmet, **annotated)
+        return Translation(text, hypothesis.score, n_tokens, finished, constraint_unmet=is_unmet, **annotations)
+
+    def _annotations(
+        self, tokens: Sequence[int], src: SentencePieces, tgt: SentencePieces, read: Forced
+    ) -> dict[str, Any]:
+        """The fields of a `Translation` that say how it came about."""
+        [attention] = word_attention(read.attention[None], [src], [tgt], len(self.prefix))
+        return {
+            "pieces": tuple(self.tgt_vocabulary.pieces(tokens)),
+            "token_log_probs": tuple(read.log_probs.tolist()),
+            "alignment": best_links(attention),
+            "attention": tuple(map(tuple, attention.tolist())),
+        }
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
@@ -377,51 +294,44 @@ class Translator:
     def _score_window(self, pairs: list[tuple[str, str]], n_before: int, progress: Progress) -> list[Translation]:
         sources = self.src_vocabulary.encode([src for src, _ in pairs])
         targets = [[*ids, EOS_ID] for ids in self.tgt_vocabulary.encode([tgt for _, tgt in pairs])]
-        is_blank = [not src.strip() and not tgt.strip() for src, tgt in pairs]
-        order = sorted((i for i in range(len(pairs)) if not is_blank[i]), key=lambda i: len(targets[i]))
-        units = [
-            _Unit(i, src, Sentence(n_before + i, ids), Request(src))
-            for i, ((src, _), ids) in enumerate(zip(pairs, sources, strict=True))
-        ]
-        progress(sum(is_blank))
-        n_logits = SCORED_LOGITS // len(self.tgt_vocabulary)
-        batches: list[list[int]] = []
-        for i in order:
-            if not batches or (len(batches[-1]) + 1) * len(targets[i]) > n_logits:
-                batches.append([])
-            batches[-1].append(i)
+        order = [i for i, (src, tgt) in enumerate(pairs) if src.strip() or tgt.strip()]
+        progress(len(pairs) - len(order))
+        lengths = [len(target) for target in targets]
+        order.sort(key=lengths.__getitem__)
+        budget = SCORED_LOGITS // len(self.tgt_vocabulary)
+        batches = list(in_batches(order, lengths, budget, self.workers.n, self.max_sentences))[::-1]
 
         def work(batch: list[int]) -> list[Translation]:
-            penalty = length_penalty(self.settings.length_penalty, self.settings.alpha)
             with torch.inference_mode():
-                src = self.search.source([units[i].sentence for i in batch])
+                src = self.search.source([Sentence(n_before + i, sources[i]) for i in batch])
                 read = forced(self.networks, src, [targets[i] for i in batch], self.settings.alignment_layer)
-            results = []
-            for i, one in zip(batch, read, strict=True):
-                score = float(one.log_probs.sum() / penalty(torch.tensor(len(targets[i]))))
-                hypothesis = Hypothesis(targets[i], score, complete=True)
-                src_pieces = self._source_pieces(units[i])
-                translation = self._translation(units[i], hypothesis, "", src_pieces, one, annotate=True)
-                results.append(replace(translation, text=pairs[i][1]))
-            return results
+            return [self._scored(*pairs[i], targets[i], one) for i, one in zip(batch, read, strict=True)]
 
         results = [blank(annotate=True)] * len(pairs)
         with self._evaluating():
-            for place, translations in self.workers.run(work, batches[::-1]):
-                batch = batches[::-1][place]
-                for i, translation in zip(batch, translations, strict=True):
-                    if not math.isfinite(translation.score):
-                        raise RunError(f"line {n_before + i + 1}: {_NOT_A_NUMBER}")
-                    results[i] = translation
-                progress(len(batch))
+            for place, translations in self.workers.run(work, batches):
+                for i, translation in zip(batches[place], translations, strict=True):
+                    results[i] = _checked(translation, n_before + i)
+                progress(len(batches[place]))
         return results
+
+    def _scored(self, src_text: str, tgt_text: str, tokens: list[int], read: Forced) -> Translation:
+        score = float(read.log_probs.sum() / self.search.rules.penalty(torch.tensor(len(tokens))))
+        src = SentencePieces(src_text, *self.src_vocabulary.encode_with_spans(src_text))
+        tgt = SentencePieces(tgt_text, *self.tgt_vocabulary.encode_with_spans(tgt_text))
+        return Translation(tgt_text, score, len(tokens), True, **self._annotations(tokens, src, tgt, read))
 
 
 _NOTHING = Translation("", math.nan, 0, False)
-_NOT_A_NUMBER = (
-    "the network's output is not a number; its weights are damaged, or training diverged. Use an earlier checkpoint "
-    "(--model RUN/checkpoints/best)."
-)
+
+
+def _checked(translation: Translation, n_before: int) -> Translation:
+    if not math.isfinite(translation.score):
+        raise RunError(
+            f"line {n_before + 1}: the network's output is not a number; its weights are damaged, or training "
+            "diverged. Use an earlier checkpoint (--model RUN/checkpoints/best)."
+        )
+    return translation
 
 
 def _in_precision(network: Transformer, precision: str) -> Transformer:

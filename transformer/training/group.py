@@ -7,7 +7,6 @@ What they tell each other travels through gloo on the CPU, but for gradients on 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -20,6 +19,7 @@ import torch.distributed.nn.functional  # before there is a group: its default a
 from torch import Tensor, nn
 
 from transformer.errors import RunError
+from transformer.torchrun import join, take_gpu, this_process
 
 # Gradients are summed in pieces of so many numbers: enough for full speed, few enough to need little room beside them.
 _NUMBERS_AT_A_TIME = 16 * 2**20
@@ -97,31 +97,18 @@ def training_group(device_type: str) -> Iterator[Group]:
     Raises:
         RunError: the processes cannot find each other, or there are more processes than GPUs.
     """
-    values = [os.environ.get(name, "") for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")]
-    if not all(value.isdecimal() for value in values) or values[2] == "1":  # WORLD_SIZE alone is another program's
+    process = this_process()
+    if process.size == 1:
         yield ALONE
         return
-    rank, local_rank, size = map(int, values)
     backend = "gloo"
     if device_type == "cuda":
-        if local_rank >= torch.cuda.device_count():
-            raise RunError(
-                f"process {local_rank + 1} of this machine has no GPU: there are {torch.cuda.device_count()}. "
-                "Start at most so many (torchrun --nproc-per-node), or set train.device=cpu"
-            )
-        torch.cuda.set_device(local_rank)
+        take_gpu(process, "set train.device=cpu")
         backend = "cpu:gloo,cuda:nccl"
-    try:
-        distributed.init_process_group(backend, timeout=_TIMEOUT)
-    except (RuntimeError, ValueError) as error:  # DistNetworkError … are RuntimeErrors
-        reason = str(error).strip().split("\n")[0]
-        raise RunError(
-            f"process {rank} of {size} cannot join the others at {os.environ.get('MASTER_ADDR')}:"
-            f"{os.environ.get('MASTER_PORT')}: {reason}. Is the port free, and every machine started?"
-        ) from error
+    join(process, backend, _TIMEOUT)
     ended_well = False
     try:
-        yield Group(rank, size)
+        yield Group(process.rank, process.size)
         ended_well = True
     finally:
         if ended_well or backend == "gloo":  # NCCL would wait for the others, which wait for this one

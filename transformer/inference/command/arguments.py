@@ -13,8 +13,8 @@ from transformer.command_line import CommandParser
 from transformer.config_file import section_overrides
 from transformer.config_translate import TranslateSettings
 from transformer.errors import ConfigError, RunError
-from transformer.inference.command.launch import Process
 from transformer.model_directory import stored_translate_settings
+from transformer.torchrun import Process
 
 PICTURES = 100
 """Lines that --attention-dir draws, from the first; each takes about a second."""

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,16 +18,18 @@ from data.writers import Labels
 from transformer.command_line import EXIT_INTERRUPTED
 from transformer.inference.alignment import pharaoh
 from transformer.inference.command.inputs import Inputs, Line
-from transformer.inference.command.launch import Process, meet
 from transformer.inference.command.output_forms import write_translations
 from transformer.inference.command.parts import Plan, open_parts
 from transformer.inference.command.results import Result, scored, translated
 from transformer.inference.command.tally import Tally
 from transformer.inference.translation import Translation
 from transformer.inference.translator import WINDOW, Translator
+from transformer.torchrun import Process, meet
 
 LINES_PER_PART = WINDOW
 """A kill costs each process at most so many lines; batches are the same as without parts."""
+
+_LATE = timedelta(minutes=30)  # that one may need longer than another to read its input and load its model
 
 
 @dataclass
@@ -69,7 +72,8 @@ def run_in_parts(job: Job, n_lines: int, model: Plan, process: Process) -> bool:
     inputs = job.inputs.described()
     plan = {"lines": n_lines, "lines_per_part": LINES_PER_PART, "annotate": job.annotate, "inputs": inputs, **model}
     with open_parts(job.output, plan, together=process.size > 1) as parts:
-        meet(process)
+        # Else one that starts late could find that the others have tidied up already, and begin all over again.
+        meet(process, _LATE)
         if process.is_first and parts.n_found:
             _say(f"{parts.n_found} of {parts.n_parts} parts are finished already, in {parts.directory}")
         with _progress_bar(n_lines, hidden=not process.is_first) as bar:

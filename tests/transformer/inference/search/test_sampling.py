@@ -128,8 +128,6 @@ def test_no_number_of_the_noise_depends_on_the_others() -> None:
 
 @pytest.mark.gpu
 def test_noise_and_draws_are_the_same_on_the_gpu() -> None:
-    if not torch.cuda.is_available():
-        pytest.skip("no GPU")
     lines, rows = torch.arange(500)[:, None], torch.arange(8)
     noise = random_numbers(3, lines, rows, 5)
     assert torch.equal(random_numbers(3, lines.cuda(), rows.cuda(), 5).cpu(), noise)

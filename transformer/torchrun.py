@@ -1,12 +1,10 @@
-"""This process among those that torchrun has started to translate together, on one machine or several.
-
-They share their work through the disk (see `parts`). They meet once, at the beginning: else one that starts late could
-find that the others have finished and tidied up, and begin all over again.
-"""
+"""This process among those that torchrun has started, on one machine or several."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -14,8 +12,6 @@ import torch
 from torch import distributed
 
 from transformer.errors import RunError
-
-_TIMEOUT = timedelta(minutes=30)  # that one may need longer than another to read its input and load its model
 
 
 class Process(NamedTuple):
@@ -37,35 +33,50 @@ def this_process() -> Process:
     return Process(*map(int, values)) if all(value.isdecimal() for value in values) else Process()
 
 
-def take_gpu(process: Process) -> None:
+def take_gpu(process: Process, otherwise: str) -> None:
     """Use the GPU that is this process's own: the i-th of its machine for the i-th process there.
 
     Raises:
-        RunError: there are more processes than GPUs.
+        RunError: there are more processes than GPUs; `otherwise` says what else can be done.
     """
     if process.local_rank >= torch.cuda.device_count():
         raise RunError(
             f"process {process.local_rank + 1} of this machine has no GPU: there are {torch.cuda.device_count()}. "
-            "Start at most so many (torchrun --nproc-per-node), or give --device cpu"
+            f"Start at most so many (torchrun --nproc-per-node), or {otherwise}"
         )
     torch.cuda.set_device(process.local_rank)
 
 
-def meet(process: Process) -> None:
-    """Wait until all processes have come here.
+def join(process: Process, backend: str, timeout: timedelta) -> None:
+    """Make a process group with the others, as soon as all have come.
 
     Raises:
         RunError: the others do not come, or cannot be found.
     """
-    if process.size == 1:
-        return
+    with _explained(process):
+        distributed.init_process_group(backend, timeout=timeout)
+
+
+def meet(process: Process, timeout: timedelta) -> None:
+    """Wait until all processes have come here, and part again.
+
+    Raises:
+        RunError: the others do not come, or cannot be found.
+    """
+    if process.size > 1:
+        join(process, "gloo", timeout)
+        with _explained(process):
+            distributed.barrier()
+            distributed.destroy_process_group()
+
+
+@contextmanager
+def _explained(process: Process) -> Iterator[None]:
     try:
-        distributed.init_process_group("gloo", timeout=_TIMEOUT)
-        distributed.barrier()
-        distributed.destroy_process_group()
+        yield
     except (RuntimeError, ValueError) as error:  # DistNetworkError … are RuntimeErrors
         reason = str(error).strip().split("\n")[0]
         raise RunError(
-            f"process {process.rank} of {process.size} cannot find the others at {os.environ.get('MASTER_ADDR')}:"
+            f"process {process.rank} of {process.size} cannot join the others at {os.environ.get('MASTER_ADDR')}:"
             f"{os.environ.get('MASTER_PORT')}: {reason}. Is the port free, and every machine started?"
         ) from error
