@@ -20,13 +20,12 @@ and written to benchmarks/results/decoding.md.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,9 +34,11 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # to run like the scripts there
 
 import torch
+from tqdm import tqdm
 
 from benchmarks.decoding_peers.runs import ROOT, Run, System, decode, seconds_to_first_line
 from benchmarks.decoding_peers.task import Task
+from benchmarks.multi30k import machine_facts
 from data.lines import read_lines, write_lines
 from data.vocabulary import Vocabulary
 from transformer.command_line import CommandParser, run_command
@@ -239,26 +240,23 @@ def in_turn(
     """The runs of every system, and why some could not; the batch size of the first round is kept."""
     results: dict[str, list[Run]] = {row.name: [] for row in rows}
     failures: dict[str, str] = {}
-    for number in range(n_rounds):
-        for row in rows:
+    with tqdm(total=n_rounds * len(rows), desc=workload.title, unit="run", dynamic_ncols=True) as bar:
+        for number, row in itertools.product(range(n_rounds), rows):
+            bar.update()
             if row.name in failures:
                 continue
             runs = results[row.name]
             batch_sizes = [runs[0].batch_size] if runs else row.batch_sizes
-            begin = time.perf_counter()
+            task = workload.task if row.own_weights else workload.forced
             try:
-                runs.append(
-                    decode(row, workload.task if row.own_weights else workload.forced, work / "log", batch_sizes)
-                )
+                runs.append(decode(row, task, work / "log", batch_sizes))
             except RunError as error:
                 failures[row.name] = str(error)
                 continue
             run = runs[-1]
             rate = len(run.outputs) / run.seconds
             done = f"{row.name}: {rate:.1f} sentences/s, batch {run.batch_size or 'of its own'}"
-            print(
-                f"round {number + 1}: {done}, {time.perf_counter() - begin:.0f} s in all", file=sys.stderr, flush=True
-            )
+            tqdm.write(f"round {number + 1}: {done}", file=sys.stderr)
     return results, failures
 
 
@@ -366,7 +364,8 @@ def describe_start(model: Path, data: Path, src_lang: str, work: Path) -> str:
 def head(n_rounds: int, missing: Sequence[str]) -> str:
     """The title, and what the tables mean."""
     command = (__doc__ or "").split("\n")[2].strip()
-    machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
+    facts = machine_facts()
+    machine = f"{facts['cores']} cores of {facts['cpu']}; {facts['date']}"
     lines = ["# Decoding beside that of others", "", f"    {command}", ""]
     lines += [f"{machine}; medians of {n_rounds} rounds in turn; beam {BEAM_SIZE}.", "", ABOUT]
     if missing:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,60 +10,24 @@ import torch
 from torch import Tensor
 
 from data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from tests.transformer.inference.search.invented_steps import (
+    Logits,
+    Prefix,
+    PrefixStep,
+    log_distribution_of,
+    only_sentence,
+    random_logits,
+)
 from transformer.inference.search.beam_search import SearchRules, beam_search
 from transformer.inference.search.length_penalty import LengthPenalty, average, length_penalty, none, wu
 from transformer.inference.search.search_state import Hypothesis
 
-Prefix = tuple[int, ...]  # the number of a sentence, then its pieces so far
-Logits = Callable[[Prefix], list[float]]
-
 PENALTIES = {"wu": wu(0.6), "strong wu": wu(2.0), "wu 0": wu(0.0), "average": average(1.0), "none": none()}
-
-
-class PrefixStep:
-    """A step function for any distribution: it looks at whole prefixes, and notes how many rows each call had."""
-
-    def __init__(self, logits: Logits) -> None:
-        self.logits = logits
-        self.prefixes: list[Prefix] = []
-        self.rows: list[int] = []
-
-    def __call__(self, tokens: Tensor, origin: Tensor) -> Tensor:
-        if not self.rows:
-            assert tokens.tolist() == [BOS_ID] * len(tokens)
-            assert origin.tolist() == list(range(len(tokens)))
-            self.prefixes = [(row,) for row in range(len(tokens))]
-        else:
-            pairs = zip(origin.tolist(), tokens.tolist(), strict=True)
-            self.prefixes = [(*self.prefixes[row], token) for row, token in pairs]
-        self.rows.append(len(tokens))
-        return torch.tensor([self.logits(prefix) for prefix in self.prefixes])
-
-
-def random_logits(seed: int, vocab_size: int, whole_numbers: bool = False) -> Logits:
-    """Logits that depend on nothing but the prefix; whole numbers make many equal scores."""
-
-    def logits(prefix: Prefix) -> list[float]:
-        source = random.Random(f"{seed} {prefix}")
-        return [float(source.randint(-1, 1)) if whole_numbers else source.gauss(0, 1.5) for _ in range(vocab_size)]
-
-    return logits
-
-
-def only_sentence(logits: Logits, sentence: int) -> Logits:
-    """The distribution of one sentence, as a batch of one asks for it."""
-    return lambda prefix: logits((sentence, *prefix[1:]))
-
-
-def log_probs_of(logits: list[float]) -> list[float]:
-    """log P without pad and bos; unk keeps its share. Double precision, by the definition."""
-    total = math.log(sum(math.exp(x) for i, x in enumerate(logits) if i not in (PAD_ID, BOS_ID)))
-    return [x - total for x in logits]
 
 
 def every_output(logits: Logits, prefix: Prefix, max_length: int) -> Iterator[tuple[list[int], float]]:
     """All complete outputs of at most max_length pieces, and all cut ones of exactly as many, with their log P."""
-    for token, log_prob in enumerate(log_probs_of(logits(prefix))):
+    for token, log_prob in enumerate(log_distribution_of(logits(prefix))):
         if token in (PAD_ID, BOS_ID, UNK_ID):
             continue
         if token == EOS_ID or len(prefix) == max_length:

@@ -3,68 +3,28 @@
 from __future__ import annotations
 
 import math
-import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
 
 from data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from tests.transformer.inference.search.invented_steps import (
+    Logits,
+    Prefix,
+    PrefixStep,
+    log_distribution_of,
+    only_sentence,
+    random_logits,
+)
 from transformer.inference.search.beam_search import SearchRules, beam_search, start
 from transformer.inference.search.diversity import Diversity, diverse_beam_search, merged
 from transformer.inference.search.length_penalty import LengthPenalty, average, none, wu
 from transformer.inference.search.search_state import BeamState, Continuations, Hypothesis
 
-Prefix = tuple[int, ...]  # the number of a sentence, then its pieces so far
-Logits = Callable[[Prefix], list[float]]
-
 PENALTIES = {"wu": wu(0.6), "average": average(1.0), "none": none()}
-
-
-class PrefixStep:
-    """A step function for any distribution: it looks at whole prefixes, and notes how many rows each call had."""
-
-    def __init__(self, logits: Logits) -> None:
-        self.logits = logits
-        self.prefixes: list[Prefix] = []
-        self.rows: list[int] = []
-
-    def __call__(self, tokens: Tensor, origin: Tensor) -> Tensor:
-        if not self.rows:
-            assert tokens.tolist() == [BOS_ID] * len(tokens)
-            assert origin.tolist() == list(range(len(tokens)))
-            self.prefixes = [(row,) for row in range(len(tokens))]
-        else:
-            pairs = zip(origin.tolist(), tokens.tolist(), strict=True)
-            self.prefixes = [(*self.prefixes[row], token) for row, token in pairs]
-        self.rows.append(len(tokens))
-        return torch.tensor([self.logits(prefix) for prefix in self.prefixes])
-
-    def bonus(self) -> Tensor:
-        """(N,) for the rows of the last call: something that depends on the whole prefix, at most 0."""
-        return torch.tensor([-0.3 * prefix[1:].count(4) - 0.1 * prefix[0] for prefix in self.prefixes])
-
-
-def random_logits(seed: int, vocab_size: int) -> Logits:
-    """Logits that depend on nothing but the prefix."""
-
-    def logits(prefix: Prefix) -> list[float]:
-        source = random.Random(f"{seed} {prefix}")
-        return [source.gauss(0, 1.5) for _ in range(vocab_size)]
-
-    return logits
-
-
-def only_sentence(logits: Logits, sentence: int) -> Logits:
-    return lambda prefix: logits((sentence, *prefix[1:]))
-
-
-def log_probs_of(logits: list[float]) -> list[float]:
-    total = math.log(sum(math.exp(x) for i, x in enumerate(logits) if i not in (PAD_ID, BOS_ID)))
-    return [x - total for x in logits]
 
 
 def search(
@@ -94,7 +54,7 @@ def plain_search(logits: Logits, max_length: int, rules: SearchRules, groups: in
                 continue
             candidates = []
             for log_prob, tokens in group.live:
-                for token, added in enumerate(log_probs_of(logits((0, *tokens)))):
+                for token, added in enumerate(log_distribution_of(logits((0, *tokens)))):
                     if token not in (PAD_ID, UNK_ID, BOS_ID):
                         worth = log_prob + added - strength * counts[token]
                         candidates.append((worth, log_prob + added, [*tokens, token]))
@@ -194,7 +154,7 @@ def test_scores_are_log_probabilities_without_the_diversity_term() -> None:
     for sentence, hypotheses in enumerate(search(logits, [7] * 4, SearchRules(6, wu(0.6), 6), 3, 3.0)):
         for h in hypotheses:
             prefixes = [(sentence, *h.tokens[:i]) for i in range(len(h.tokens))]
-            log_prob = sum(log_probs_of(logits(p))[t] for p, t in zip(prefixes, h.tokens, strict=True))
+            log_prob = sum(log_distribution_of(logits(p))[t] for p, t in zip(prefixes, h.tokens, strict=True))
             assert h.score == pytest.approx(log_prob / wu(0.6)(torch.tensor(len(h.tokens))).item(), abs=1e-5)
 
 

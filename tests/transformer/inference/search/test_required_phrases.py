@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary
+from tests.transformer.inference.search.invented_steps import VOCAB_SIZE, A, B, C, TableStep, every_output, random_table
 from transformer.inference.search.beam_search import SearchRules, beam_search
 from transformer.inference.search.best import best_continuations
 from transformer.inference.search.length_penalty import none, wu
@@ -27,27 +28,8 @@ from transformer.inference.search.required_phrases import (
 from transformer.inference.search.restrictions import build_restrictions
 from transformer.inference.search.search_state import BeamState, Candidates, Choice, Continuations, Hypothesis
 
-A, B, C = 4, 5, 6  # with words, C goes on with the word before it
-VOCAB_SIZE = 7
 WORDS = torch.arange(VOCAB_SIZE) == C
 Phrases = list[list[int]]
-
-
-class TableStep:
-    """log P of the next piece depends on the sentence, the place and the last piece: table (B, T, V, V)."""
-
-    def __init__(self, table: Tensor) -> None:
-        self.table, self.place = table, 0
-
-    def __call__(self, tokens: Tensor, origin: Tensor) -> Tensor:
-        self.sentences = self.sentences[origin] if self.place else origin
-        self.place += 1
-        return self.table[self.sentences, self.place - 1, tokens].clone()
-
-
-def random_table(seed: int, n_sentences: int, length: int, scale: float = 2.0, vocab_size: int = VOCAB_SIZE) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(n_sentences, length, vocab_size, vocab_size, generator=generator) * scale
 
 
 def search(
@@ -63,14 +45,6 @@ def search(
     restrictions = build_restrictions(device="cpu", required=required)
     rules = SearchRules(beam_size, wu(0.6), n_best)
     return beam_search(TableStep(table), torch.tensor(max_lengths), rules, restrictions, watched(required.choose))
-
-
-def every_output(max_length: int, begun: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
-    """All outputs that end within max_length, and all that are cut there."""
-    if len(begun) == max_length:
-        return [begun]
-    longer = [output for piece in (A, B, C) for output in every_output(max_length, (*begun, piece))]
-    return [(*begun, EOS_ID), *longer]
 
 
 def score(table: Tensor, tokens: Sequence[int]) -> float:

@@ -12,31 +12,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from tests.transformer.inference.search.invented_steps import A, B, C, TableStep, every_output, random_table
 from transformer.inference.search.beam_search import SearchRules, beam_search
 from transformer.inference.search.length_penalty import none
 from transformer.inference.search.required_phrases import RequiredPhrases
 from transformer.inference.search.restrictions import build_restrictions
 from transformer.inference.search.search_state import Hypothesis, Restriction
 
-A, B, C = 4, 5, 6
-VOCAB_SIZE = 7
 Output = tuple[int, ...]
-
-
-class TableStep:
-    """log P of the next piece depends on the sentence, the place and the last piece: table (B, T, V, V)."""
-
-    def __init__(self, table: Tensor) -> None:
-        self.table, self.place = table, 0
-
-    def __call__(self, tokens: Tensor, origin: Tensor) -> Tensor:
-        self.sentences = self.sentences[origin] if self.place else origin
-        self.place += 1
-        return self.table[self.sentences, self.place - 1, tokens].clone()
-
-
-def random_table(seed: int, n_sentences: int = 2, length: int = 5) -> Tensor:
-    return torch.randn(n_sentences, length, VOCAB_SIZE, VOCAB_SIZE, generator=torch.Generator().manual_seed(seed)) * 2
 
 
 def log_probs_of(table: Tensor, tokens: Sequence[int]) -> list[float]:
@@ -45,14 +28,6 @@ def log_probs_of(table: Tensor, tokens: Sequence[int]) -> list[float]:
     log_probs[..., [PAD_ID, BOS_ID]] = -torch.inf
     log_probs = log_probs.log_softmax(-1)
     return [log_probs[i, last, t].item() for i, (last, t) in enumerate(zip([BOS_ID, *tokens], tokens, strict=False))]
-
-
-def every_output(max_length: int, begun: Output = ()) -> list[Output]:
-    """All outputs that end within max_length, and all that are cut there."""
-    if len(begun) == max_length:
-        return [begun]
-    longer = [output for piece in (A, B, C) for output in every_output(max_length, (*begun, piece))]
-    return [(*begun, EOS_ID), *longer]
 
 
 def best_outputs(table: Tensor, max_length: int, allowed: Callable[[Output], bool]) -> list[tuple[Output, float]]:
