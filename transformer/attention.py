@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
 import torch
@@ -26,18 +27,21 @@ def scaled_dot_product_attention(
     """softmax(Q Kᵀ / √d_k) V, equation 1, in explicit form.
 
     Deviation in order only: queries are divided by √d_k *before* the product, which keeps the products in range in
-    half precision; the few that fp16 could still not hold are cut to ±32,768, where a softmax has long made its choice.
-    A query that may attend to nothing gets zeros, in output, weights and gradients, never NaN.
+    half precision; the few that fp16 could still not hold are cut to ±16,384, where a softmax has long made its choice.
+    A query that a boolean mask lets attend to nothing gets zeros, in output, weights and gradients, never NaN.
 
-    queries (B, H, T, K), keys (B, H, S, K), values (B, H, S, ·), mask broadcast to (B, H, T, S); `dropout` is the
-    probability of losing a weight. Returns the output (B, H, T, ·) and the weights (B, H, T, S) after dropout.
+    queries (B, H, T, K), keys (B, H, S, K), values (B, H, S, ·), mask broadcast to (B, H, T, S), boolean or
+    `masks.additive`; `dropout` is the probability of losing a weight. Returns the output (B, H, T, ·) and the weights
+    (B, H, T, S) after dropout.
     """
     products = (queries / math.sqrt(queries.size(-1))) @ keys.transpose(-2, -1)  # (B, H, T, S)
     if products.dtype == torch.float16:
         with torch.no_grad():  # in place, and the gradient as if uncut: costs no memory; inf would have no softmax
-            products.clamp_(-(2.0**15), 2.0**15)  # half of the lowest number: hidden keys, below, still get exactly 0
+            products.clamp_(-(2.0**14), 2.0**14)  # a quarter of the lowest number: hidden keys, below, still get 0
     if mask is None:
         weights = products.softmax(dim=-1)
+    elif mask.is_floating_point():
+        weights = products.add_(mask).softmax(dim=-1)
     else:
         # The lowest finite number, not -inf: a row of -inf has no softmax. Where one key is allowed, hidden keys still
         # get exactly 0; a row with none comes out uniform, and the second line makes it, and its gradient, zero.
@@ -53,6 +57,19 @@ def fused_attention(
 ) -> Tensor:
     """The output of `scaled_dot_product_attention`, by PyTorch's kernels, which never store the weights."""
     return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, dropout_p=dropout)
+
+
+class StackedLinear(nn.Linear):
+    """Several linear maps of one input, their matrices stacked in one: one product where all of them are needed."""
+
+    def __init__(self, in_features: int, widths: Sequence[int], bias: bool) -> None:
+        super().__init__(in_features, sum(widths), bias=bias)
+        self.widths = list(widths)
+
+    def part(self, x: Tensor, first: int, last: int) -> Tensor:
+        """Only the maps from `first` to the one before `last`: (…, in_features) → (…, the sum of their widths)."""
+        rows = slice(sum(self.widths[:first]), sum(self.widths[:last]))
+        return F.linear(x, self.weight[rows], None if self.bias is None else self.bias[rows])
 
 
 class KeyValues(NamedTuple):
@@ -94,7 +111,7 @@ class MultiHeadAttention(nn.Module):
         ]
         self.dropout = settings.attention_dropout
         # W^Q, W^K, W^V of all heads, stacked: self-attention needs one product instead of 3 h.
-        self.in_projection = nn.Linear(settings.d_model, sum(self.widths), bias=settings.attention_bias)
+        self.in_projection = StackedLinear(settings.d_model, self.widths, bias=settings.attention_bias)
         self.out_projection = nn.Linear(self.widths[2], settings.d_model, bias=settings.attention_bias)  # W^O
 
     def forward(
@@ -113,7 +130,7 @@ class MultiHeadAttention(nn.Module):
         positions); keys in `past` are turned already. `need_weights` makes the form explicit.
         """
         if memory is not None:
-            queries, attended_to = self._queries(x), memory
+            queries, attended_to = self._split_heads(self.in_projection.part(x, 0, 1)), memory
         else:
             queries, keys, values = map(self._split_heads, torch.split(self.in_projection(x), self.widths, dim=-1))
             if rotation is not None:
@@ -131,17 +148,8 @@ class MultiHeadAttention(nn.Module):
 
     def keys_values(self, memory: Tensor) -> KeyValues:
         """Project the encoder's output (B, S, D) once, for any number of later queries."""
-        weight, bias = self._rows(self.widths[0], sum(self.widths))
-        keys, values = torch.split(F.linear(memory, weight, bias), self.widths[1:], dim=-1)
+        keys, values = torch.split(self.in_projection.part(memory, 1, 3), self.widths[1:], dim=-1)
         return KeyValues(self._split_heads(keys), self._split_heads(values))
-
-    def _queries(self, x: Tensor) -> Tensor:
-        return self._split_heads(F.linear(x, *self._rows(0, self.widths[0])))
-
-    def _rows(self, first: int, last: int) -> tuple[Tensor, Tensor | None]:
-        """Part of the stacked projection."""
-        bias = self.in_projection.bias
-        return self.in_projection.weight[first:last], None if bias is None else bias[first:last]
 
     def _split_heads(self, x: Tensor) -> Tensor:
         return x.view(*x.shape[:2], self.n_heads, -1).transpose(1, 2)  # (B, S, H · K) → (B, H, S, K)

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from transformer.attention import KeyValues
+from transformer.masks import additive
 
 ROOM = 8
 """Positions there is room for before slots are looked through: what is dropped then need not be attended to."""
@@ -66,22 +67,25 @@ class DecoderCache:
     def __init__(self, memory: Sequence[KeyValues], src_mask: Tensor) -> None:
         self.memory = memory
         self.src_mask = src_mask
+        self.src_bias = additive(src_mask, memory[0].keys.dtype)  # the same, as a sum
         self.slots = [Slots() for _ in memory]
         self.n_past = 0  # positions read so far
         n_sentences = src_mask.size(0)
         self.seen = torch.zeros(n_sentences, 1, 0, dtype=torch.bool, device=src_mask.device)  # (B, W, n)
 
     def read(self, n_hypotheses: int) -> Tensor | None:
-        """Count a position of which each of the W hypotheses reads a piece; returns who sees what, (B, 1, W, n + W).
+        """Count a position of which each of the W hypotheses reads a piece.
 
-        None: everyone sees everything, as in greedy search.
+        Returns who sees what, `masks.additive`, (B, 1, W, n + W). None: everyone sees everything, as in greedy search.
         """
         n_sentences = self.seen.size(0)
         own = torch.eye(n_hypotheses, dtype=torch.bool, device=self.seen.device).expand(n_sentences, -1, -1)
         before = self.seen if self.n_past else self.seen.expand(-1, n_hypotheses, -1)  # whoever they are, none saw any
         self.seen = torch.cat([before, own], 2)
         self.n_past += 1
-        return None if n_hypotheses == 1 and self.seen.size(2) == self.n_past else self.seen[:, None]
+        if n_hypotheses == 1 and self.seen.size(2) == self.n_past:
+            return None
+        return additive(self.seen[:, None], self.src_bias.dtype)
 
     def follow(self, sentences: Tensor | None, beams: Tensor) -> None:
         """Let hypothesis w of sentence b continue what was hypothesis beams[b, w] until now.
@@ -91,6 +95,7 @@ class DecoderCache:
         if sentences is not None:
             self.memory = [KeyValues(*(part.index_select(0, sentences) for part in layer)) for layer in self.memory]
             self.src_mask = self.src_mask.index_select(0, sentences)
+            self.src_bias = self.src_bias.index_select(0, sentences)
             self.seen = self.seen.index_select(0, sentences)
         n_slots, n_hypotheses = self.seen.size(2), beams.size(1)
         self.seen = self.seen.gather(1, beams[:, :, None].expand(-1, -1, n_slots))

@@ -98,6 +98,6 @@ class Decoder(nn.Module):
         rotation = rotary_positions(1, self.rotary_width, position, tgt.device) if self.rotary_width else None
         x = self.embedding(tgt, position)
         for layer, past, memory in zip(self.layers, cache.slots, cache.memory, strict=True):
-            x = layer(x, mask, past, memory, cache.src_mask, rotation, weights)
+            x = layer(x, mask, past, memory, cache.src_bias, rotation, weights)
         hidden: Tensor = self.final_norm(x)
         return hidden

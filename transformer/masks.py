@@ -1,4 +1,7 @@
-"""Which positions may attend to which (§3.1, §3.2.3). Masks are boolean; True means "may attend", everywhere."""
+"""Which positions may attend to which (§3.1, §3.2.3). Masks are boolean; True means "may attend".
+
+Only in decoding, where many layers and steps use a mask, they are numbers to add; see `additive`.
+"""
 
 from __future__ import annotations
 
@@ -24,3 +27,11 @@ def subsequent_mask(n_queries: int, n_past: int = 0, device: torch.device | None
     """
     n_keys = n_past + n_queries
     return torch.ones(n_queries, n_keys, dtype=torch.bool, device=device).tril(diagonal=n_past)
+
+
+def additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """0 where a query may attend, the lowest number where not: one addition to the products hides keys.
+
+    Meant for masks where every query has a key; one that has none attends to all alike.
+    """
+    return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)

@@ -21,7 +21,7 @@ from transformer.attention import (
 )
 from transformer.config import ModelSettings
 from transformer.embeddings import rotary_positions
-from transformer.masks import padding_mask, subsequent_mask
+from transformer.masks import additive, padding_mask, subsequent_mask
 
 Array = npt.NDArray[np.float64]
 FORMS: list[Form] = ["explicit", "fused"]
@@ -60,6 +60,28 @@ def random_heads(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Te
 def attend(form: Form, *arguments: Tensor | None) -> Tensor:
     explicit = form == "explicit"
     return scaled_dot_product_attention(*arguments)[0] if explicit else fused_attention(*arguments)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["padding", "subsequent", "padding and subsequent"])
+def test_a_mask_to_add_hides_what_a_boolean_one_hides(form: Form, name: str) -> None:
+    inputs, mask = random_heads(), MASKS[name]
+    assert mask is not None
+    added, boolean = attend(form, *inputs, additive(mask, torch.float64)), attend(form, *inputs, mask)
+    assert_close(added, boolean)
+    for ours, theirs in zip(
+        torch.autograd.grad(added.sum(), inputs), torch.autograd.grad(boolean.sum(), inputs), strict=True
+    ):
+        assert_close(ours, theirs)
+
+
+def test_in_half_precision_a_mask_to_add_gives_no_nan() -> None:
+    for dtype in (torch.float16, torch.bfloat16):
+        inputs = [1e3 * part.detach() for part in random_heads(dtype)]
+        mask = subsequent_mask(T)
+        output, weights = scaled_dot_product_attention(*inputs, additive(mask, dtype))
+        assert output.isfinite().all()
+        assert (weights.masked_select(~mask) == 0).all()
 
 
 def settings(**changes: object) -> ModelSettings:

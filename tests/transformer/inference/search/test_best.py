@@ -46,6 +46,16 @@ def test_the_best_are_those_of_a_full_sort(vocab_size: int, width: int, k: int) 
     check(Continuations(logits, offset), k)
 
 
+@pytest.mark.parametrize("vocab_size", VOCAB_SIZES)
+def test_in_half_precision_where_many_are_equal_too(vocab_size: int) -> None:
+    torch.manual_seed(vocab_size)
+    logits = torch.randn(6, 5, vocab_size).log_softmax(-1).bfloat16().float()
+    logits[1] = logits[1].floor()
+    offset = torch.randn(6, 5).bfloat16().float()
+    offset[:, 1] = offset[:, 0]
+    check(Continuations(logits, offset), 10)
+
+
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 9))
 def test_equal_ones_come_by_beam_and_id_wherever_the_blocks_end(seed: int, width: int, k: int) -> None:
     generator = torch.Generator().manual_seed(seed)
@@ -73,3 +83,12 @@ def test_the_best_of_equal_values_are_the_first() -> None:
                 assert torch.equal(best, expected.values[:, :k])
                 finite = best > -torch.inf
                 assert torch.equal(places[finite], expected.indices[:, :k][finite])
+
+
+def test_any_numbers_that_exist_are_in_order() -> None:
+    tiny = torch.finfo(torch.float32).smallest_normal
+    values = torch.tensor([[-1.5, torch.inf, 0.0, -tiny, -0.0, 3e38, tiny, -torch.inf, -3e38, tiny / 2, 1.0, -1.0]])
+    best, places = best_of(values, 12)
+    expected = values.sort(dim=1, descending=True, stable=True)
+    assert torch.equal(best, expected.values)
+    assert torch.equal(places, expected.indices)
