@@ -81,6 +81,7 @@ class _ProjectedLoss(torch.autograd.Function):
         # divided after. R-Drop's may be larger by far.
         half_scale = 1.0 if product_type != torch.float16 else 2.0**9 if r_drop is None else 2.0**4
         by_pass = hidden.reshape(n_passes, len(targets), hidden.size(1))  # (P · N, D) → (P, N, D)
+        mean_weight = weight.to(sum_type).mean(0)  # (D,): the mean logit is a product with it
         smoothed, nll = hidden.new_zeros((), dtype=sum_type), hidden.new_zeros((), dtype=sum_type)
         hidden_gradient = torch.empty_like(by_pass) if ctx.needs_input_grad[0] else None
         weight_gradient = torch.zeros_like(weight, dtype=sum_type) if ctx.needs_input_grad[1] else None
@@ -88,25 +89,35 @@ class _ProjectedLoss(torch.autograd.Function):
             chunk_rows = max(1, chunk_rows // 4)  # of two passes each, and with as much again three times beside them
         for first in range(0, len(targets), chunk_rows):
             rows = slice(first, first + chunk_rows)
-            inputs = by_pass[:, rows].flatten(0, 1).to(product_type)  # (P, n, D) → (P · n, D)
-            logits = (inputs @ product_weight.T).to(sum_type).mul_(logit_scale)
+            inputs = by_pass[:, rows].flatten(0, 1)  # (P, n, D) → (P · n, D)
+            inputs = inputs if logit_scale == 1.0 else inputs * logit_scale
+            mean_logits = inputs.to(sum_type) @ mean_weight
+            inputs = inputs.to(product_type)
+            logits = (inputs @ product_weight.T).to(sum_type)
             if r_drop is None:
-                chunk, logits_gradient = _loss_and_gradient(logits, targets[rows], smoothing, needs_gradient)
+                chunk, gradient = _loss_and_gradient(logits, mean_logits, targets[rows], smoothing, needs_gradient)
             else:
-                chunk, logits_gradient = _r_drop_and_gradient(logits, targets[rows], smoothing, r_drop, needs_gradient)
+                chunk, gradient = _r_drop_and_gradient(
+                    logits, mean_logits, targets[rows], smoothing, r_drop, needs_gradient
+                )
             smoothed += chunk.smoothed
             nll += chunk.nll
             if needs_gradient:
-                logits_gradient = logits_gradient.mul_(logit_scale * half_scale).to(product_type)
+                gradient = (gradient if half_scale == 1.0 else gradient.mul_(half_scale)).to(product_type)
             if hidden_gradient is not None:
-                hidden_gradient[:, rows] = (logits_gradient @ product_weight).view(n_passes, -1, hidden.size(1))
+                hidden_gradient[:, rows] = (gradient @ product_weight).view(n_passes, -1, hidden.size(1))
             if weight_gradient is not None:
-                weight_gradient += logits_gradient.T @ (
-                    inputs / half_scale
-                )  # before the sum over rows, lest it overflow
-            del logits, logits_gradient  # else they would live until those of the next chunk are made: two at a time
-        if hidden_gradient is not None and half_scale != 1.0:
-            hidden_gradient /= half_scale
+                weight_gradient += gradient.T @ (inputs / half_scale)  # before the sum over rows, lest it overflow
+            del logits, gradient  # else they would live until those of the next chunk are made: two at a time
+        # What smoothing takes from every piece alike, ε / V of each token, is left out of the gradients above.
+        if hidden_gradient is not None:
+            factor = logit_scale / half_scale
+            if factor != 1.0:
+                hidden_gradient *= factor
+            hidden_gradient -= (smoothing / n_passes * logit_scale) * mean_weight.to(hidden_gradient.dtype)
+        if weight_gradient is not None:
+            total = by_pass.sum((0, 1), dtype=sum_type)
+            weight_gradient -= total * (smoothing / n_passes * logit_scale / len(weight))
         ctx.save_for_backward(None if hidden_gradient is None else hidden_gradient.flatten(0, 1), weight_gradient)
         ctx.mark_non_differentiable(nll)
         return smoothed, nll
@@ -118,30 +129,39 @@ class _ProjectedLoss(torch.autograd.Function):
         return *gradients, None, None, None, None, None
 
 
-def _loss_and_gradient(logits: Tensor, targets: Tensor, smoothing: float, needs_gradient: bool) -> tuple[Loss, Tensor]:
-    """The loss of some rows and softmax(z) − q, its gradient by the logits, which overwrites `logits` (N, V)."""
-    target_logits = logits.gather(1, targets[:, None]).squeeze(1)
-    mean_logits = logits.mean(dim=-1) if smoothing > 0 else target_logits
-    highest = logits.amax(dim=-1, keepdim=True)
-    exponentials = logits.sub_(highest).exp_()
-    sums = exponentials.sum(dim=-1, keepdim=True)
-    log_sum = (highest + sums.log()).squeeze(1)
+def _loss_and_gradient(
+    logits: Tensor, mean_logits: Tensor, targets: Tensor, smoothing: float, needs_gradient: bool
+) -> tuple[Loss, Tensor]:
+    """The loss of some rows, and its gradient by the logits but for ε / V of each; overwrites `logits` (N, V).
+
+    That is P − (1 − ε) · one-hot. One pass makes P; with it log Σ exp z = max z − log max P.
+    """
+    targets = targets[:, None]
+    target_logits = logits.gather(1, targets).squeeze(1)
+    highest = logits.amax(dim=-1)
+    probs = torch.softmax(logits, -1, out=logits)
+    log_sum = highest - probs.amax(dim=-1).log()
     nll = log_sum - target_logits
     loss = Loss(((1 - smoothing) * nll + smoothing * (log_sum - mean_logits)).sum(), nll.sum())
     if needs_gradient:
-        exponentials.div_(sums).sub_(smoothing / logits.size(1))
-        exponentials.scatter_add_(1, targets[:, None], exponentials.new_full((len(targets), 1), smoothing - 1))
-    return loss, exponentials
+        probs.scatter_add_(1, targets, probs.new_full(targets.shape, smoothing - 1))
+    return loss, probs
 
 
 def _r_drop_and_gradient(
-    logits: Tensor, targets: Tensor, smoothing: float, r_drop: float, needs_gradient: bool
+    logits: Tensor, mean_logits: Tensor, targets: Tensor, smoothing: float, r_drop: float, needs_gradient: bool
 ) -> tuple[Loss, Tensor]:
-    """The loss of two passes over some rows, as in `projected_loss`, and its gradient by the logits (2 n, V)."""
+    """The loss of two passes over some rows, as in `projected_loss`, and its gradient by the logits (2 n, V).
+
+    The gradient lacks −ε / 2 V of each, as above.
+    """
     targets = targets.repeat(2)[:, None]
+    target_logits = logits.gather(1, targets).squeeze(1)
     log_probs = logits.log_softmax(dim=-1)
-    nll = -log_probs.gather(1, targets).sum()
-    smoothed = (1 - smoothing) * nll - smoothing * log_probs.mean(dim=-1).sum()
+    target_log_probs = log_probs.gather(1, targets).squeeze(1)
+    nll = -target_log_probs.sum()
+    mean_log_probs = mean_logits - target_logits + target_log_probs
+    smoothed = (1 - smoothing) * nll - smoothing * mean_log_probs.sum()
 
     log_probs = log_probs.view(2, -1, logits.size(1))  # (2 n, V) → (2, n, V)
     difference = log_probs - log_probs.flip(0)  # log P − log Q: Q is the other pass
@@ -149,10 +169,9 @@ def _r_drop_and_gradient(
     divergence = (probs * difference).sum(dim=-1, keepdim=True)  # KL(P‖Q), (2, n, 1)
     loss = Loss(smoothed / 2 + r_drop / 4 * divergence.sum(), nll / 2)
     if needs_gradient:
-        # By the logits of P: P (log P − log Q − KL(P‖Q)) of KL(P‖Q), P − Q of KL(Q‖P), P − (smoothed one-hot) of CE.
+        # By the logits of P: P (log P − log Q − KL(P‖Q)) of KL(P‖Q), P − Q of KL(Q‖P), P − (1 − ε) · one-hot of CE.
         factor = difference.sub_(divergence).add_(1).mul_(r_drop / 4).add_(1 / 2)
-        gradient = factor.mul_(probs).sub_(probs.flip(0), alpha=r_drop / 4).sub_(smoothing / logits.size(1) / 2)
-        gradient = gradient.flatten(0, 1)  # (2, n, V) → (2 n, V)
+        gradient = factor.mul_(probs).sub_(probs.flip(0), alpha=r_drop / 4).flatten(0, 1)  # (2, n, V) → (2 n, V)
         return loss, gradient.scatter_add_(1, targets, gradient.new_full(targets.shape, (smoothing - 1) / 2))
     return loss, probs
 
