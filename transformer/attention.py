@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transformer.config import ModelSettings
+from transformer.device import is_autocasting
 from transformer.embeddings import Rotation, rotate
 
 Form = Literal["explicit", "fused"]
@@ -39,17 +40,25 @@ def scaled_dot_product_attention(
         with torch.no_grad():  # in place, and the gradient as if uncut: costs no memory; inf would have no softmax
             products.clamp_(-(2.0**14), 2.0**14)  # a quarter of the lowest number: hidden keys, below, still get 0
     if mask is None:
-        weights = products.softmax(dim=-1)
+        weights = _softmax(products)
     elif mask.is_floating_point():
-        weights = products.add_(mask).softmax(dim=-1)
+        weights = _softmax(products.add_(mask))
     else:
         # The lowest finite number, not -inf: a row of -inf has no softmax. Where one key is allowed, hidden keys still
         # get exactly 0; a row with none comes out uniform, and the second line makes it, and its gradient, zero.
         products = products.masked_fill(~mask, torch.finfo(products.dtype).min)
-        weights = products.softmax(dim=-1).masked_fill(~mask, 0.0)
+        weights = _softmax(products).masked_fill(~mask, 0.0)
     if dropout > 0:
         weights = F.dropout(weights, dropout)
     return weights @ values, weights
+
+
+def _softmax(products: Tensor) -> Tensor:
+    """Over keys, in the type of the products: PyTorch sums in fp32 inside, and autocast's two conversions fall away."""
+    if not is_autocasting(products):
+        return products.softmax(dim=-1)
+    with torch.autocast(products.device.type, enabled=False):
+        return products.softmax(dim=-1)
 
 
 def fused_attention(

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from transformer.attention import KeyValues, MultiHeadAttention, Past
 from transformer.cache import DecoderCache
 from transformer.config import ModelSettings
+from transformer.device import product_type
 from transformer.embeddings import Rotation, TokenEmbedding, rotary_positions
 from transformer.layers import FeedForward, Residual, layer_drop, make_norm
-from transformer.masks import subsequent_mask
+from transformer.masks import additive, subsequent_mask
 
 
 class DecoderLayer(nn.Module):
@@ -74,11 +75,13 @@ class Decoder(nn.Module):
         attention (B, H, T, S) appended.
         """
         n = tgt.size(1)
-        mask = subsequent_mask(n, device=tgt.device) if n > 1 else None
         rotation = rotary_positions(n, self.rotary_width, device=tgt.device) if self.rotary_width else None
         x = self.embedding(tgt)
+        dtype = product_type(x)
+        mask = additive(subsequent_mask(n, device=tgt.device), dtype) if n > 1 else None
+        src_bias = additive(src_mask, dtype)
         for layer in layer_drop(self.layers, self.layer_drop, self.training):
-            x = layer(x, mask, None, layer.cross_attention.keys_values(memory), src_mask, rotation, weights)
+            x = layer(x, mask, None, layer.cross_attention.keys_values(memory), src_bias, rotation, weights)
         hidden: Tensor = self.final_norm(x)
         return hidden
 

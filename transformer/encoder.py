@@ -8,8 +8,10 @@ from torch import Tensor, nn
 
 from transformer.attention import MultiHeadAttention
 from transformer.config import ModelSettings
+from transformer.device import product_type
 from transformer.embeddings import Rotation, TokenEmbedding, rotary_positions
 from transformer.layers import FeedForward, Residual, layer_drop, make_norm
+from transformer.masks import additive
 
 
 class EncoderLayer(nn.Module):
@@ -46,7 +48,8 @@ class Encoder(nn.Module):
         """Source ids (B, S), src_mask (B, 1, 1, S) → memory (B, S, D)."""
         rotation = rotary_positions(src.size(1), self.rotary_width, device=src.device) if self.rotary_width else None
         x = self.embedding(src)
+        mask = additive(src_mask, product_type(x))
         for layer in layer_drop(self.layers, self.layer_drop, self.training):
-            x = layer(x, src_mask, rotation)
+            x = layer(x, mask, rotation)
         memory: Tensor = self.final_norm(x)
         return memory

@@ -349,7 +349,7 @@ def test_attention_weights_of_every_layer_and_head_are_what_the_layers_computed(
         memory = named.get("memory")
         keys = (inputs[0] @ key_rows.T).unflatten(-1, (2, 6)).transpose(1, 2) if memory is None else memory.keys
         products = torch.einsum("bthk,bhsk->bhts", queries, keys) / math.sqrt(6)
-        seen[module] = (products if mask is None else products.masked_fill(~mask, -math.inf)).softmax(-1)
+        seen[module] = (products if mask is None else products + mask).softmax(-1)
 
     attentions = [module for module in network.modules() if isinstance(module, MultiHeadAttention)]
     hooks = [module.register_forward_hook(recompute, with_kwargs=True) for module in attentions]

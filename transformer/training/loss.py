@@ -10,6 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from data.batches import Batch
 from data.vocabulary import PAD_ID
+from transformer.device import product_type
 from transformer.masks import padding_mask
 from transformer.model import Transformer
 
@@ -73,13 +74,13 @@ class _ProjectedLoss(torch.autograd.Function):
         r_drop: float | None,
     ) -> tuple[Tensor, Tensor]:
         needs_gradient = any(ctx.needs_input_grad)
-        product_type = _autocast_type(hidden)
-        sum_type = torch.promote_types(product_type, torch.float32)  # of softmax and sums: at least fp32
-        product_weight = weight.to(product_type)
+        dtype = product_type(hidden)
+        sum_type = torch.promote_types(dtype, torch.float32)  # of softmax and sums: at least fp32
+        product_weight = weight.to(dtype)
         n_passes = 1 if r_drop is None else 2
         # fp16 ends at 6e-8, and most gradients of a softmax are smaller: multiplied before they are rounded to it, and
         # divided after. R-Drop's may be larger by far.
-        half_scale = 1.0 if product_type != torch.float16 else 2.0**9 if r_drop is None else 2.0**4
+        half_scale = 1.0 if dtype != torch.float16 else 2.0**9 if r_drop is None else 2.0**4
         by_pass = hidden.reshape(n_passes, len(targets), hidden.size(1))  # (P · N, D) → (P, N, D)
         mean_weight = weight.to(sum_type).mean(0)  # (D,): the mean logit is a product with it
         smoothed, nll = hidden.new_zeros((), dtype=sum_type), hidden.new_zeros((), dtype=sum_type)
@@ -92,7 +93,7 @@ class _ProjectedLoss(torch.autograd.Function):
             inputs = by_pass[:, rows].flatten(0, 1)  # (P, n, D) → (P · n, D)
             inputs = inputs if logit_scale == 1.0 else inputs * logit_scale
             mean_logits = inputs.to(sum_type) @ mean_weight
-            inputs = inputs.to(product_type)
+            inputs = inputs.to(dtype)
             logits = (inputs @ product_weight.T).to(sum_type)
             if r_drop is None:
                 chunk, gradient = _loss_and_gradient(logits, mean_logits, targets[rows], smoothing, needs_gradient)
@@ -103,7 +104,7 @@ class _ProjectedLoss(torch.autograd.Function):
             smoothed += chunk.smoothed
             nll += chunk.nll
             if needs_gradient:
-                gradient = (gradient if half_scale == 1.0 else gradient.mul_(half_scale)).to(product_type)
+                gradient = (gradient if half_scale == 1.0 else gradient.mul_(half_scale)).to(dtype)
             if hidden_gradient is not None:
                 hidden_gradient[:, rows] = (gradient @ product_weight).view(n_passes, -1, hidden.size(1))
             if weight_gradient is not None:
@@ -174,11 +175,6 @@ def _r_drop_and_gradient(
         gradient = factor.mul_(probs).sub_(probs.flip(0), alpha=r_drop / 4).flatten(0, 1)  # (2, n, V) → (2 n, V)
         return loss, gradient.scatter_add_(1, targets, gradient.new_full(targets.shape, (smoothing - 1) / 2))
     return loss, probs
-
-
-def _autocast_type(hidden: Tensor) -> torch.dtype:
-    device = hidden.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
 
 
 def batch_loss(network: Transformer, batch: Batch, smoothing: float, r_drop: float | None = None) -> Loss:
