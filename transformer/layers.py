@@ -34,7 +34,8 @@ def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
         return F.dropout(x, probability)
     threshold = min(round(probability * 256), 255)  # a random byte below it drops its element
     random = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
-    keep = random.view(torch.uint8)[: x.numel()].view_as(x) >= threshold
+    # 0 or 1, as numbers of x's type: whole bytes are exact in all of them, and a product with booleans is slow.
+    keep = random.view(torch.uint8)[: x.numel()].view_as(x).to(x.dtype).sub_(threshold - 1).clamp_(0, 1)
     return (x * keep).mul_(256 / (256 - threshold))
 
 

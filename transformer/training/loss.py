@@ -88,13 +88,14 @@ class _ProjectedLoss(torch.autograd.Function):
         weight_gradient = torch.zeros_like(weight, dtype=sum_type) if ctx.needs_input_grad[1] else None
         if r_drop is not None:
             chunk_rows = max(1, chunk_rows // 4)  # of two passes each, and with as much again three times beside them
+        room = _Room(min(chunk_rows, len(targets)) * n_passes, weight, dtype, sum_type)
         for first in range(0, len(targets), chunk_rows):
             rows = slice(first, first + chunk_rows)
             inputs = by_pass[:, rows].flatten(0, 1)  # (P, n, D) → (P · n, D)
             inputs = inputs if logit_scale == 1.0 else inputs * logit_scale
             mean_logits = inputs.to(sum_type) @ mean_weight
             inputs = inputs.to(dtype)
-            logits = (inputs @ product_weight.T).to(sum_type)
+            logits = room.product(inputs, product_weight)
             if r_drop is None:
                 chunk, gradient = _loss_and_gradient(logits, mean_logits, targets[rows], smoothing, needs_gradient)
             else:
@@ -104,12 +105,11 @@ class _ProjectedLoss(torch.autograd.Function):
             smoothed += chunk.smoothed
             nll += chunk.nll
             if needs_gradient:
-                gradient = (gradient if half_scale == 1.0 else gradient.mul_(half_scale)).to(dtype)
+                gradient = room.rounded(gradient if half_scale == 1.0 else gradient.mul_(half_scale))
             if hidden_gradient is not None:
                 hidden_gradient[:, rows] = (gradient @ product_weight).view(n_passes, -1, hidden.size(1))
             if weight_gradient is not None:
                 weight_gradient += gradient.T @ (inputs / half_scale)  # before the sum over rows, lest it overflow
-            del logits, gradient  # else they would live until those of the next chunk are made: two at a time
         # What smoothing takes from every piece alike, ε / V of each token, is left out of the gradients above.
         if hidden_gradient is not None:
             factor = logit_scale / half_scale
@@ -128,6 +128,30 @@ class _ProjectedLoss(torch.autograd.Function):
     def backward(ctx: Any, smoothed_gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         gradients = (None if each is None else each * smoothed_gradient for each in ctx.saved_tensors)
         return *gradients, None, None, None, None, None
+
+
+class _Room:
+    """Memory for the logits of one chunk after the other: new memory for each cost as much time as what fills it.
+
+    Args:
+        n_rows: of the largest chunk.
+        weight: (V, D).
+        product_type, sum_type: of products, and of softmax and sums.
+    """
+
+    def __init__(self, n_rows: int, weight: Tensor, product_type: torch.dtype, sum_type: torch.dtype) -> None:
+        self.sums = weight.new_empty(n_rows, len(weight), dtype=sum_type)
+        self.products = self.sums if product_type == sum_type else torch.empty_like(self.sums, dtype=product_type)
+
+    def product(self, inputs: Tensor, weight: Tensor) -> Tensor:
+        """inputs (n, D) · weightᵀ (D, V), in the type of sums; overwrites what was there."""
+        n_rows = len(inputs)
+        product = torch.mm(inputs, weight.T, out=self.products[:n_rows])
+        return product if self.products is self.sums else self.sums[:n_rows].copy_(product)
+
+    def rounded(self, values: Tensor) -> Tensor:
+        """Values (n, V) in the type of products; overwrites the product."""
+        return values if self.products is self.sums else self.products[: len(values)].copy_(values)
 
 
 def _loss_and_gradient(
@@ -154,11 +178,11 @@ def _r_drop_and_gradient(
 ) -> tuple[Loss, Tensor]:
     """The loss of two passes over some rows, as in `projected_loss`, and its gradient by the logits (2 n, V).
 
-    The gradient lacks −ε / 2 V of each, as above.
+    The gradient lacks −ε / 2 V of each, and the logits are overwritten, as above.
     """
     targets = targets.repeat(2)[:, None]
     target_logits = logits.gather(1, targets).squeeze(1)
-    log_probs = logits.log_softmax(dim=-1)
+    log_probs = torch.log_softmax(logits, -1, out=logits)
     target_log_probs = log_probs.gather(1, targets).squeeze(1)
     nll = -target_log_probs.sum()
     mean_log_probs = mean_logits - target_logits + target_log_probs
