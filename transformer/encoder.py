@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from transformer.attention import MultiHeadAttention
 from transformer.config import ModelSettings
-from transformer.embeddings import Rotation, TokenEmbedding, rotary_positions
+from transformer.embeddings import Rotation, TokenEmbedding, rotations
 from transformer.layers import FeedForward, Residual, layer_drop, make_norm
+from transformer.masks import PackedMask, positions_of
 
 
 class EncoderLayer(nn.Module):
@@ -22,8 +23,8 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(settings)
         self.feed_forward_residual = Residual(settings)
 
-    def forward(self, x: Tensor, mask: Tensor, rotation: Rotation | None) -> Tensor:
-        """x (B, S, D), mask (B, 1, 1, S) → (B, S, D)."""
+    def forward(self, x: Tensor, mask: Tensor | PackedMask, rotation: Rotation | None) -> Tensor:
+        """x (B, S, D), mask (B, 1, 1, S) → (B, S, D); or packed, with B = 1."""
         residual = self.self_attention_residual
         x = residual.add(x, self.self_attention(residual.enter(x), mask, rotation=rotation).output)
         residual = self.feed_forward_residual
@@ -42,10 +43,11 @@ class Encoder(nn.Module):
         self.final_norm = make_norm(settings) if settings.norm_position == "pre" else nn.Identity()
         self.rotary_width = settings.key_width if settings.positions == "rotary" else None
 
-    def forward(self, src: Tensor, src_mask: Tensor) -> Tensor:
-        """Source ids (B, S), src_mask (B, 1, 1, S) → memory (B, S, D)."""
-        rotation = rotary_positions(src.size(1), self.rotary_width, device=src.device) if self.rotary_width else None
-        x = self.embedding(src)
+    def forward(self, src: Tensor, src_mask: Tensor | PackedMask) -> Tensor:
+        """Source ids (B, S), src_mask (B, 1, 1, S) → memory (B, S, D); or packed, with B = 1."""
+        positions = positions_of(src, src_mask)
+        rotation = rotations(positions, self.rotary_width) if self.rotary_width else None
+        x = self.embedding(src, positions)
         for layer in layer_drop(self.layers, self.layer_drop, self.training):
             x = layer(x, src_mask, rotation)
         memory: Tensor = self.final_norm(x)
