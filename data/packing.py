@@ -22,8 +22,9 @@ from data.prepared import IdSequences, ParallelIds
 from data.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
 _MULTIPLE = 64  # GPUs multiply matrices in tiles: sizes are rounded up to whole ones
-_SHAPES_TRIED = 4  # each with one micro-batch more in an update
-_MOST_PAIRS = 0.9  # the share of updates whose pairs all find room; every room costs a little, also an empty one
+_PARTS_TRIED = 4  # numbers of micro-batches in an update
+_ROOM_FOR = (0.5, 0.75, 0.9, 1.0)  # shares of updates whose pairs all find room
+_ROOM_TOKENS = 2  # what a room costs, also an empty one, in tokens: estimated, an attention kernel starts for each
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ AnyBatch = Batch | PackedBatch
 def fit_shape(
     updates: Sequence[tuple[Integers, Integers]], max_tokens: int, longest: int, n_processes: int = 1
 ) -> PackedShape:
-    """The shape in which updates like these take the fewest tokens, filler included.
+    """The shape in which updates like these cost least: tokens and rooms, whether filled or not.
 
     Args:
         updates: source and target tokens of each sentence of some updates, eos included.
@@ -103,23 +104,29 @@ def fit_shape(
         n_processes: that share out the micro-batches of an update.
     """
     fewest = max(-(-int(side.sum()) // (max_tokens * n_processes)) for update in updates for side in update)
-    shapes = [_shape_of(updates, n * n_processes, max_tokens, longest) for n in range(fewest, fewest + _SHAPES_TRIED)]
+    shapes = [
+        _shape_of(updates, n * n_processes, share, max_tokens, longest)
+        for n in range(fewest, fewest + _PARTS_TRIED)
+        for share in _ROOM_FOR
+    ]
 
     def cost(shape: PackedShape) -> int:
         n_batches = sum(-(-len(cut_packs(*update, shape)) // n_processes) for update in updates)
-        return n_batches * (shape.n_src + shape.n_tgt)
+        return n_batches * (shape.n_src + shape.n_tgt + _ROOM_TOKENS * shape.n_rooms)
 
     return min(shapes, key=cost)
 
 
-def _shape_of(updates: Sequence[tuple[Integers, Integers]], n_parts: int, max_tokens: int, longest: int) -> PackedShape:
-    """The smallest with which so many micro-batches hold nearly every update, as far as the budget goes."""
+def _shape_of(
+    updates: Sequence[tuple[Integers, Integers]], n_parts: int, share: float, max_tokens: int, longest: int
+) -> PackedShape:
+    """So many micro-batches hold the tokens of every update, as far as the budget goes, and the pairs of a share."""
     sizes: list[int] = []
     for side in zip(*updates, strict=True):
         # A part ends where a sentence does, which leaves less than one sentence free.
         n = max(-(-int(each.sum()) // n_parts) + (int(each.max()) - 1 if n_parts > 1 else 0) for each in side)
         sizes.append(min(max_tokens, max(longest, -(-n // _MULTIPLE) * _MULTIPLE)))
-    n_pairs = int(np.quantile([len(src) / n_parts for src, _ in updates], _MOST_PAIRS)) + 1
+    n_pairs = int(np.quantile([len(src) / n_parts for src, _ in updates], share)) + 1
     return PackedShape(n_src=sizes[0], n_tgt=sizes[1], n_pairs=n_pairs, longest=longest)
 
 

@@ -67,8 +67,12 @@ def packed_attention(queries: Tensor, keys: Tensor, values: Tensor, mask: Packed
     On CUDA in half precision by PyTorch's kernel for sequences of any length, which computes nothing between sentences;
     elsewhere with the mask in full, as a reference.
     """
-    if not (queries.is_cuda and queries.dtype in (torch.bfloat16, torch.float16)):
-        return scaled_dot_product_attention(queries, keys, values, mask.dense())[0]
+    if queries.is_cuda and queries.dtype in (torch.bfloat16, torch.float16):
+        return _packed_kernel(queries, keys, values, mask)
+    return scaled_dot_product_attention(queries, keys, values, mask.dense())[0]
+
+
+def _packed_kernel(queries: Tensor, keys: Tensor, values: Tensor, mask: PackedMask) -> Tensor:
     from torch.nn.attention.varlen import varlen_attn  # PyTorch 2.10; see `packed_kernel_problem`
 
     queries, keys, values = (each.squeeze(0).transpose(0, 1) for each in (queries, keys, values))  # (T, H, K)
