@@ -7,8 +7,10 @@ sentences as with padding: only how it is cut into micro-batches is different.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,9 +24,11 @@ from data.prepared import IdSequences, ParallelIds
 from data.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
 _MULTIPLE = 64  # GPUs multiply matrices in tiles: sizes are rounded up to whole ones
-_PARTS_TRIED = 4  # numbers of micro-batches in an update
-_ROOM_FOR = (0.5, 0.75, 0.9, 1.0)  # shares of updates whose pairs all find room
-_ROOM_TOKENS = 2  # what a room costs, also an empty one, in tokens: estimated, an attention kernel starts for each
+_PARTS_TRIED = 8  # numbers of micro-batches in an update
+_SHARES = (0.6, 0.9, 1.0)  # of updates that are not to need one more
+# What a target token, a room for a pair, a micro-batch cost, in source tokens: the first by the sizes of base, where
+# the decoder with its projection does twice as much as the encoder; the others estimated, as kernels start for each.
+_TGT_COST, _ROOM_COST, _BATCH_COST = 2, 3, 750
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ AnyBatch = Batch | PackedBatch
 def fit_shape(
     updates: Sequence[tuple[Integers, Integers]], max_tokens: int, longest: int, n_processes: int = 1
 ) -> PackedShape:
-    """The shape in which updates like these cost least: tokens and rooms, whether filled or not.
+    """The shape in which updates like these cost least, what is not filled included.
 
     Args:
         updates: source and target tokens of each sentence of some updates, eos included.
@@ -104,29 +108,35 @@ def fit_shape(
         n_processes: that share out the micro-batches of an update.
     """
     fewest = max(-(-int(side.sum()) // (max_tokens * n_processes)) for update in updates for side in update)
-    shapes = [
-        _shape_of(updates, n * n_processes, share, max_tokens, longest)
+    shapes = {
+        _shape_of(updates, n * n_processes, shares, max_tokens, longest)
         for n in range(fewest, fewest + _PARTS_TRIED)
-        for share in _ROOM_FOR
-    ]
+        for shares in product(_SHARES, repeat=3)
+    }
 
-    def cost(shape: PackedShape) -> int:
+    def cost(shape: PackedShape) -> tuple[int, ...]:
         n_batches = sum(-(-len(cut_packs(*update, shape)) // n_processes) for update in updates)
-        return n_batches * (shape.n_src + shape.n_tgt + _ROOM_TOKENS * shape.n_rooms)
+        of_one = shape.n_src + _TGT_COST * shape.n_tgt + _ROOM_COST * shape.n_rooms + _BATCH_COST
+        return n_batches * of_one, shape.n_src, shape.n_tgt, shape.n_pairs  # of equal ones always the same
 
     return min(shapes, key=cost)
 
 
 def _shape_of(
-    updates: Sequence[tuple[Integers, Integers]], n_parts: int, share: float, max_tokens: int, longest: int
+    updates: Sequence[tuple[Integers, Integers]],
+    n_parts: int,
+    shares: tuple[float, ...],
+    max_tokens: int,
+    longest: int,
 ) -> PackedShape:
-    """So many micro-batches hold the tokens of every update, as far as the budget goes, and the pairs of a share."""
+    """With room for the source tokens, target tokens, pairs of so many parts, for these shares of all updates."""
     sizes: list[int] = []
-    for side in zip(*updates, strict=True):
+    for side, share in zip(zip(*updates, strict=True), shares, strict=False):
         # A part ends where a sentence does, which leaves less than one sentence free.
-        n = max(-(-int(each.sum()) // n_parts) + (int(each.max()) - 1 if n_parts > 1 else 0) for each in side)
+        needed = [each.sum() / n_parts + (each.max() - 1 if n_parts > 1 else 0) for each in side]
+        n = math.ceil(np.quantile(needed, share))
         sizes.append(min(max_tokens, max(longest, -(-n // _MULTIPLE) * _MULTIPLE)))
-    n_pairs = int(np.quantile([len(src) / n_parts for src, _ in updates], share)) + 1
+    n_pairs = int(np.quantile([len(src) / n_parts for src, _ in updates], shares[2])) + 1
     return PackedShape(n_src=sizes[0], n_tgt=sizes[1], n_pairs=n_pairs, longest=longest)
 
 

@@ -16,7 +16,7 @@ from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from data.batches import collate
-from data.packing import PackedBatch, PackedShape, filler_batch, pack, pack_one
+from data.packing import AnyBatch, PackedBatch, PackedShape, filler_batch, pack, pack_one
 from data.prepared import Prepared
 from transformer.config import Settings
 from transformer.errors import ConfigError, RunError
@@ -25,11 +25,13 @@ from transformer.model_directory import Model, new_network
 from transformer.training import choices as choices_module
 from transformer.training import compilation
 from transformer.training import update as update_module
+from transformer.training.budget import largest_that_fits, packed_batch
 from transformer.training.choices import Choices, choose
 from transformer.training.compilation import compilation_failed, compile_loss
 from transformer.training.group import Group
 from transformer.training.loop import train
 from transformer.training.loss import Loss, batch_loss
+from transformer.training.plan import format_plan, measure_plan
 from transformer.training.run_directory import RunDirectory
 from transformer.training.state import TrainingState
 from transformer.training.stream import Update, open_stream
@@ -407,3 +409,29 @@ def test_settings_that_exclude_each_other_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=words):
         make_settings(model=model, train=train_)
+
+
+# --- before a run ---
+
+
+def test_a_plan_tells_of_packed_batches(prepared: Prepared, make_settings: MakeSettings) -> None:
+    settings = make_settings(train={"batching": "packed"}, model={"dropout": 0.0})
+    plan = measure_plan(settings, prepared)
+    stream = open_stream(settings, prepared, 60, batching="packed")
+    stream.close()
+    assert stream.shape is not None
+    assert plan.sample.largest == stream.shape
+    assert plan.sample.n_padded == plan.sample.n_micro_batches * (stream.shape.n_src + stream.shape.n_tgt)
+    assert plan.memory["activations"] > 0
+    assert "batches of training are packed" in format_plan(plan)
+
+
+@pytest.mark.parametrize("limit", [100, 137, 400])
+def test_the_largest_packed_budget_is_found_by_trial(limit: int) -> None:
+    def run(batch: AnyBatch) -> None:
+        assert isinstance(batch, PackedBatch)
+        if batch.n_padded > 2 * limit:
+            raise torch.OutOfMemoryError
+
+    found = largest_that_fits(run, 20, 10_000, 0, CPU, packed_batch)
+    assert limit * 7 / 8 - 1 <= found <= limit
