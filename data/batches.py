@@ -7,8 +7,10 @@ the training data is two integers: epoch and update.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,16 +40,29 @@ class Batch:
     @property
     def padding_share(self) -> float:
         """1 − real / padded, both sides together."""
-        return 1 - (self.n_src_tokens + self.n_tokens) / (self.src.numel() + self.tgt_out.numel())
+        return 1 - (self.n_src_tokens + self.n_tokens) / self.n_padded
+
+    @property
+    def n_padded(self) -> int:
+        """Tokens with padding, both sides together."""
+        return self.src.numel() + self.tgt_out.numel()
+
+    @property
+    def n_pairs(self) -> int:
+        """Rows."""
+        return len(self.src)
 
     def to(self, device: torch.device) -> Batch:
-        """Copy the tensors to a device."""
-        if device.type == "cpu":
-            return self
-        src, tgt_in, tgt_out, targets = (
-            tensor.to(device, non_blocking=True) for tensor in (self.src, self.tgt_in, self.tgt_out, self.targets)
-        )
-        return Batch(src, tgt_in, tgt_out, targets, self.n_src_tokens, self.n_tokens)
+        """Copy the tensors to a device; not waited for where they are pinned."""
+        return self if device.type == "cpu" else self._each(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pin(self) -> Batch:
+        """The same in memory from which a GPU fetches it by itself."""
+        return self._each(Tensor.pin_memory)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        changed: dict[str, Any] = {name: change(each) for name, each in vars(self).items() if isinstance(each, Tensor)}
+        return replace(self, **changed)
 
 
 def over_budget(corpus: ParallelIds, max_tokens: int) -> Integers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from transformer.config import ModelSettings
 from transformer.device import is_autocasting
 from transformer.embeddings import Rotation, rotate
+from transformer.masks import PackedMask
 
 Form = Literal["explicit", "fused"]
 
@@ -66,6 +68,42 @@ def fused_attention(
 ) -> Tensor:
     """The output of `scaled_dot_product_attention`, by PyTorch's kernels, which never store the weights."""
     return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, dropout_p=dropout)
+
+
+def packed_attention(queries: Tensor, keys: Tensor, values: Tensor, mask: PackedMask) -> Tensor:
+    """The output of `scaled_dot_product_attention` for sentences packed into one row: (1, H, T, d_v).
+
+    On CUDA in half precision by PyTorch's kernel for sequences of any length, which computes nothing between sentences;
+    elsewhere with the mask in full, as a reference.
+    """
+    if queries.is_cuda and queries.dtype in (torch.bfloat16, torch.float16):
+        return _packed_kernel(queries, keys, values, mask)
+    return scaled_dot_product_attention(queries, keys, values, mask.dense())[0]
+
+
+def _packed_kernel(queries: Tensor, keys: Tensor, values: Tensor, mask: PackedMask) -> Tensor:
+    from torch.nn.attention.varlen import varlen_attn  # PyTorch 2.10; see `packed_kernel_problem`
+
+    queries, keys, values = (each.squeeze(0).transpose(0, 1) for each in (queries, keys, values))  # (T, H, K)
+    offsets = mask.queries.offsets, mask.keys.offsets
+    longest = mask.queries.longest, mask.keys.longest
+    window = (-1, 0 if mask.causal else -1)  # so many keys before and after the query; -1: all
+    heads = varlen_attn(queries, keys, values, *offsets, *longest, window_size=window)
+    assert isinstance(heads, Tensor)
+    return heads.transpose(0, 1)[None]  # (T, H, d_v) → (1, H, T, d_v)
+
+
+def packed_kernel_problem(settings: ModelSettings) -> str | None:
+    """What keeps PyTorch's kernel for packed sentences from this network; None: nothing."""
+    if importlib.util.find_spec("torch.nn.attention.varlen") is None:
+        return f"packed attention needs PyTorch 2.10, this is {torch.__version__}"
+    width = settings.key_width
+    if settings.value_width != width or width % 8 or width > 256:
+        return (
+            "PyTorch's kernel for packed attention wants queries, keys and values of one width, a multiple of 8 up to "
+            f"256; here they have {width} and {settings.value_width} columns"
+        )
+    return None
 
 
 class StackedLinear(nn.Linear):
@@ -126,7 +164,7 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self,
         x: Tensor,
-        mask: Tensor | None = None,
+        mask: Tensor | PackedMask | None = None,
         *,
         past: Past | None = None,
         memory: KeyValues | None = None,
@@ -135,7 +173,8 @@ class MultiHeadAttention(nn.Module):
     ) -> Attended:
         """Attend from every position of x (B, T, D) to `memory`, or to x itself preceded by `past`.
 
-        mask broadcasts to (B, H, T, S), S counting `past` too. `rotation` turns queries and keys of x (rotary
+        mask broadcasts to (B, H, T, S), S counting `past` too; packed rows have one of their own, and no dropout of
+        weights. `rotation` turns queries and keys of x (rotary
         positions); keys in `past` are turned already. `need_weights` makes the form explicit.
         """
         if memory is not None:
@@ -148,7 +187,10 @@ class MultiHeadAttention(nn.Module):
 
         dropout = self.dropout if self.training else 0.0
         form = self.form or FASTEST_FORM.get(x.device.type, "fused")
-        if form == "explicit" or need_weights:
+        if isinstance(mask, PackedMask):
+            assert dropout == 0 and not need_weights, "packed attention never stores the weights"
+            heads, weights = packed_attention(queries, *attended_to, mask), None
+        elif form == "explicit" or need_weights:
             heads, weights = scaled_dot_product_attention(queries, *attended_to, mask, dropout)
         else:
             heads, weights = fused_attention(queries, *attended_to, mask, dropout), None

@@ -156,6 +156,14 @@ class TrainSettings(Section):
     attention: Literal["auto", "explicit", "fused"] = Field(
         "auto", description="Which form of attention runs; both compute the same. auto: timed once, recorded."
     )
+    batching: Literal["auto", "padded", "packed"] = Field(
+        "auto",
+        description="packed: sentences one behind the other without padding, in micro-batches of one shape, for GPUs; "
+        "a CPU has only a slow reference. auto: packed on CUDA in bf16 or fp16 where nothing speaks against it.",
+    )
+    compile: bool | Literal["auto"] = Field(
+        "auto", description="Training passes through torch.compile; for packed batches. auto: on CUDA."
+    )
     threads: Count | None = Field(None, description="CPU threads; null: what PyTorch chooses.")
     batch_tokens: Count = Field(25_000, description="Real target tokens per update, about; a hyper-parameter.")
     max_tokens: Count | Literal["auto"] = Field(
@@ -234,6 +242,8 @@ class TrainSettings(Section):
             raise ValueError("schedule cosine falls to zero by itself: set cooldown_steps 0, or another schedule")
         if self.optimizer == "adam" and self.weight_decay:
             raise ValueError("weight_decay is for optimizer adamw or muon: set one of them, or weight_decay 0")
+        if self.compile is True and self.batching == "padded":
+            raise ValueError("compile true needs batches of one shape: set batching packed, or compile false")
         return self
 
 
@@ -248,6 +258,26 @@ class Settings(Section):
     train: TrainSettings = TrainSettings()
     translate: TranslateSettings = TranslateSettings()
 
+    @property
+    def packing_problems(self) -> list[str]:
+        """What in the settings keeps batches from being packed."""
+        problems = []
+        if self.model.attention_dropout:
+            problems.append("it has no dropout of attention weights: set model.attention_dropout 0")
+        if self.train.r_drop is not None:
+            problems.append("it knows no train.r_drop: set that to null")
+        return problems
+
+    @property
+    def compile_problems(self) -> list[str]:
+        """What in the settings keeps training passes from being compiled."""
+        problems = []
+        if self.model.layer_drop:
+            problems.append("it needs every layer in every update: set model.layer_drop 0")
+        if self.train.parallel == "fully_shard":
+            problems.append("it knows no shared weights: set train.parallel replicate")
+        return problems
+
     @model_validator(mode="after")
     def _consistent(self) -> Settings:
         if not self.vocabulary.joint and self.model.tie_embeddings in ("three_way", "source_target"):
@@ -261,6 +291,10 @@ class Settings(Section):
             raise ValueError(
                 "train.parallel: fully_shard does not know the scaled loss of train.precision fp16: use bf16"
             )
+        asked_for = {"train.batching: packed": self.packing_problems if self.train.batching == "packed" else []}
+        asked_for["train.compile: true"] = self.compile_problems if self.train.compile is True else []
+        if contradictions := [f"{what}: {why}" for what, problems in asked_for.items() for why in problems]:
+            raise ValueError("\n".join(contradictions))
         if self.train.augmentation and (problems := self.train.augmentation.problems(self.vocabulary.type)):
             raise ValueError("\n".join(problems))
         return self

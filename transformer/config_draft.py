@@ -102,8 +102,8 @@ class Draft:
 
 def _path(loc: tuple[int | str, ...]) -> Key:
     # pydantic puts the kind of corpus or filter into the path: data, train, 0, files, src; and each kind it has tried.
-    of_kinds = ("constrained-int", "function-", "literal[")
-    if loc[:1] in (("train",), ("translate",)) and str(loc[-1]).startswith(of_kinds):
+    of_kinds = ("constrained-int", "function-", "literal[", "bool")
+    if loc[:1] in (("train",), ("translate",)) and len(loc) > 2 and str(loc[-1]).startswith(of_kinds):
         loc = loc[:-1]
     of_a_kind = loc[:1] == ("data",) and loc[1:2] in (("train",), ("valid",), ("test",), ("filters",))
     return loc[:3] + loc[4:] if of_a_kind and loc[3:4] != ("[key]",) else loc

@@ -10,9 +10,9 @@ from transformer.attention import KeyValues, MultiHeadAttention, Past
 from transformer.cache import DecoderCache
 from transformer.config import ModelSettings
 from transformer.device import product_type
-from transformer.embeddings import Rotation, TokenEmbedding, rotary_positions
+from transformer.embeddings import Rotation, TokenEmbedding, rotary_positions, rotations
 from transformer.layers import FeedForward, Residual, layer_drop, make_norm
-from transformer.masks import additive, subsequent_mask
+from transformer.masks import PackedMask, for_products, positions_of, subsequent_mask
 
 
 class DecoderLayer(nn.Module):
@@ -30,10 +30,10 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         x: Tensor,
-        mask: Tensor | None,
+        mask: Tensor | PackedMask | None,
         past: Past | None,
         memory: KeyValues,
-        src_mask: Tensor,
+        src_mask: Tensor | PackedMask,
         rotation: Rotation | None,
         weights: list[Tensor] | None = None,
     ) -> Tensor:
@@ -68,20 +68,26 @@ class Decoder(nn.Module):
         self.final_norm = make_norm(settings) if settings.norm_position == "pre" else nn.Identity()
         self.rotary_width = settings.key_width if settings.positions == "rotary" else None
 
-    def forward(self, tgt: Tensor, memory: Tensor, src_mask: Tensor, weights: list[Tensor] | None = None) -> Tensor:
-        """Read T positions at once: tgt (B, T) ids, memory (B, S, D), src_mask (B, 1, 1, S).
+    def forward(
+        self, tgt: Tensor, memory: Tensor, src_mask: Tensor | PackedMask, weights: list[Tensor] | None = None
+    ) -> Tensor:
+        """Read T positions at once: tgt (B, T) ids, memory (B, S, D), src_mask (B, 1, 1, S); or packed, with B = 1.
 
         Returns (B, T, D), whose position t has seen no target after t. `weights` gets each layer's encoder-decoder
         attention (B, H, T, S) appended.
         """
-        n = tgt.size(1)
-        rotation = rotary_positions(n, self.rotary_width, device=tgt.device) if self.rotary_width else None
-        x = self.embedding(tgt)
+        positions = positions_of(tgt, src_mask)
+        rotation = rotations(positions, self.rotary_width) if self.rotary_width else None
+        x = self.embedding(tgt, positions)
         dtype = product_type(x)
-        mask = additive(subsequent_mask(n, device=tgt.device), dtype) if n > 1 else None
-        src_bias = additive(src_mask, dtype)
+        mask: Tensor | PackedMask | None = None
+        if isinstance(src_mask, PackedMask):
+            mask = src_mask.among_queries()
+        elif tgt.size(1) > 1:
+            mask = for_products(subsequent_mask(tgt.size(1), device=tgt.device), dtype)
+        src_mask = for_products(src_mask, dtype)
         for layer in layer_drop(self.layers, self.layer_drop, self.training):
-            x = layer(x, mask, None, layer.cross_attention.keys_values(memory), src_bias, rotation, weights)
+            x = layer(x, mask, None, layer.cross_attention.keys_values(memory), src_mask, rotation, weights)
         hidden: Tensor = self.final_norm(x)
         return hidden
 

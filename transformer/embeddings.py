@@ -13,19 +13,24 @@ from transformer.config import ModelSettings
 from transformer.layers import dropout, make_norm
 
 
-def _angles(n: int, width: int, first: int, device: torch.device) -> Tensor:
-    """position / 10000^(2i / width) for positions first … first + n − 1 and i = 0 … ⌈width / 2⌉ − 1: (n, ⌈width/2⌉)."""
-    positions = torch.arange(first, first + n, dtype=torch.float32, device=device)
-    frequencies = torch.exp(torch.arange(0, width, 2, dtype=torch.float32, device=device) * (-math.log(10_000) / width))
-    return positions[:, None] * frequencies
+def _angles(positions: Tensor, width: int) -> Tensor:
+    """position / 10000^(2i / width) for positions (T,) and i = 0 … ⌈width / 2⌉ − 1: (T, ⌈width / 2⌉)."""
+    columns = torch.arange(0, width, 2, dtype=torch.float32, device=positions.device)
+    frequencies = torch.exp(columns * (-math.log(10_000) / width))
+    return positions.to(torch.float32)[:, None] * frequencies
 
 
 def sinusoidal_positions(n: int, d_model: int, first: int = 0, device: torch.device | None = None) -> Tensor:
+    """`sinusoids` of positions first … first + n − 1: (n, D)."""
+    return sinusoids(torch.arange(first, first + n, device=device), d_model)
+
+
+def sinusoids(positions: Tensor, d_model: int) -> Tensor:
     """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos of the same, §3.5.
 
-    Computed when asked for, so that there is no longest sentence. Returns (n, D), for positions first … first + n − 1.
+    Computed when asked for, so that there is no longest sentence. positions (T,) integers → (T, D).
     """
-    angles = _angles(n, d_model, first, device or torch.device("cpu"))
+    angles = _angles(positions, d_model)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :d_model]  # columns sin, cos, sin, cos, …
 
 
@@ -47,8 +52,13 @@ class Rotation(NamedTuple):
 
 
 def rotary_positions(n: int, d_head: int, first: int = 0, device: torch.device | None = None) -> Rotation:
-    """The rotations of positions first … first + n − 1 (Su et al. 2021, "RoFormer", equation 15)."""
-    angles = _angles(n, d_head, first, device or torch.device("cpu"))
+    """`rotations` of positions first … first + n − 1."""
+    return rotations(torch.arange(first, first + n, device=device), d_head)
+
+
+def rotations(positions: Tensor, d_head: int) -> Rotation:
+    """The rotations of positions (T,) (Su et al. 2021, "RoFormer", equation 15)."""
+    angles = _angles(positions, d_head)
     return Rotation(angles.cos(), angles.sin())
 
 
@@ -70,13 +80,19 @@ class TokenEmbedding(nn.Module):
         self.dropout = settings.dropout
         self.norm = make_norm(settings) if settings.embedding_norm else nn.Identity()
 
-    def forward(self, ids: Tensor, position: int | None = None) -> Tensor:
-        """Ids (B, T), at positions 0 … T − 1, or all of them at the one that is given → (B, T, D)."""
+    def forward(self, ids: Tensor, position: int | Tensor | None = None) -> Tensor:
+        """Ids (B, T) → (B, T, D).
+
+        They stand at positions 0 … T − 1; or all of them at the one that is given; or, packed, at those given: (T,).
+        """
         x: Tensor = self.table(ids) * self.scale
         if self.sinusoidal:
             if position is None:
-                x = x + sinusoidal_positions(ids.size(1), x.size(-1), device=x.device).to(x.dtype)
+                added = sinusoidal_positions(ids.size(1), x.size(-1), device=x.device)
+            elif isinstance(position, Tensor):
+                added = sinusoids(position, x.size(-1))
             else:
-                x = x + _stored_position(position, x.size(-1), x.device).to(x.dtype)
+                added = _stored_position(position, x.size(-1), x.device)
+            x = x + added.to(x.dtype)
         embedded: Tensor = self.norm(dropout(x, self.dropout, self.training))
         return embedded

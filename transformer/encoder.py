@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from transformer.attention import MultiHeadAttention
 from transformer.config import ModelSettings
 from transformer.device import product_type
-from transformer.embeddings import Rotation, TokenEmbedding, rotary_positions
+from transformer.embeddings import Rotation, TokenEmbedding, rotations
 from transformer.layers import FeedForward, Residual, layer_drop, make_norm
-from transformer.masks import additive
+from transformer.masks import PackedMask, for_products, positions_of
 
 
 class EncoderLayer(nn.Module):
@@ -24,8 +24,8 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(settings)
         self.feed_forward_residual = Residual(settings)
 
-    def forward(self, x: Tensor, mask: Tensor, rotation: Rotation | None) -> Tensor:
-        """x (B, S, D), mask (B, 1, 1, S) → (B, S, D)."""
+    def forward(self, x: Tensor, mask: Tensor | PackedMask, rotation: Rotation | None) -> Tensor:
+        """x (B, S, D), mask (B, 1, 1, S) → (B, S, D); or packed, with B = 1."""
         residual = self.self_attention_residual
         x = residual.add(x, self.self_attention(residual.enter(x), mask, rotation=rotation).output)
         residual = self.feed_forward_residual
@@ -44,11 +44,12 @@ class Encoder(nn.Module):
         self.final_norm = make_norm(settings) if settings.norm_position == "pre" else nn.Identity()
         self.rotary_width = settings.key_width if settings.positions == "rotary" else None
 
-    def forward(self, src: Tensor, src_mask: Tensor) -> Tensor:
-        """Source ids (B, S), src_mask (B, 1, 1, S) → memory (B, S, D)."""
-        rotation = rotary_positions(src.size(1), self.rotary_width, device=src.device) if self.rotary_width else None
-        x = self.embedding(src)
-        mask = additive(src_mask, product_type(x))
+    def forward(self, src: Tensor, src_mask: Tensor | PackedMask) -> Tensor:
+        """Source ids (B, S), src_mask (B, 1, 1, S) → memory (B, S, D); or packed, with B = 1."""
+        positions = positions_of(src, src_mask)
+        rotation = rotations(positions, self.rotary_width) if self.rotary_width else None
+        x = self.embedding(src, positions)
+        mask = for_products(src_mask, product_type(x))
         for layer in layer_drop(self.layers, self.layer_drop, self.training):
             x = layer(x, mask, rotation)
         memory: Tensor = self.final_norm(x)

@@ -30,7 +30,7 @@ def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
     """
     if not training or probability == 0:
         return x
-    if x.device.type != "cpu":
+    if x.device.type != "cpu" or torch.compiler.is_compiling():  # which cannot trace what follows
         return F.dropout(x, probability)
     threshold = min(round(probability * 256), 255)  # a random byte below it drops its element
     random = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)

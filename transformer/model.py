@@ -15,7 +15,7 @@ from transformer.cache import DecoderCache
 from transformer.config import ModelSettings
 from transformer.decoder import Decoder
 from transformer.encoder import Encoder
-from transformer.masks import padding_mask
+from transformer.masks import PackedMask, padding_mask
 
 PAD_ID = 0  # the id that fills short rows; sentences never contain it
 
@@ -49,16 +49,22 @@ class Transformer(nn.Module):
         src_mask = padding_mask(src, PAD_ID)
         return self.project(self.decode(tgt, self.encode(src, src_mask), src_mask))
 
-    def encode(self, src: Tensor, src_mask: Tensor) -> Tensor:
-        """Source ids (B, S), src_mask (B, 1, 1, S) → memory (B, S, D)."""
+    def encode(self, src: Tensor, src_mask: Tensor | PackedMask) -> Tensor:
+        """Source ids (B, S), src_mask (B, 1, 1, S) → memory (B, S, D).
+
+        Sentences may be packed into one row without padding: B = 1, and a mask from source to source.
+        """
         memory: Tensor = self.encoder(src, src_mask)
         return memory
 
-    def decode(self, tgt: Tensor, memory: Tensor, src_mask: Tensor, weights: list[Tensor] | None = None) -> Tensor:
+    def decode(
+        self, tgt: Tensor, memory: Tensor, src_mask: Tensor | PackedMask, weights: list[Tensor] | None = None
+    ) -> Tensor:
         """All target positions at once: tgt (B, T), memory (B, S, D) → (B, T, D).
 
-        Target padding needs no mask of its own: it stands at the end of a row, after everything that counts. `weights`
-        gets each layer's encoder-decoder attention (B, H, T, S) appended.
+        Target padding needs no mask of its own: it stands at the end of a row, after everything that counts. Packed
+        rows, B = 1, have a mask from target to source. `weights` gets each layer's encoder-decoder attention
+        (B, H, T, S) appended; without it where rows are packed.
         """
         hidden: Tensor = self.decoder(tgt, memory, src_mask, weights)
         return hidden

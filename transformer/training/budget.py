@@ -19,12 +19,13 @@ import torch
 from torch import Tensor
 
 from data.batches import Batch, collate, longer_side
+from data.packing import AnyBatch, PackedBatch, PackedShape, filler_batch
 from data.prepared import ParallelIds
 from data.vocabulary import EOS_ID
 from transformer.errors import RunError
 from transformer.model import Transformer
 
-Pass = Callable[[Batch], None]  # forward and backward, as in training
+Pass = Callable[[AnyBatch], None]  # forward and backward, as in training
 Name = TypeVar("Name")
 
 _SMALLEST = 1024  # tokens: the first budget that is timed
@@ -32,12 +33,22 @@ _SAMPLE = 100_000  # pairs, evenly chosen, among which the sentences of a trial 
 _ROUNDS = 3  # timed passes of each candidate, after one that warms up
 _ENOUGH_SECONDS = 2.0  # fewer rounds, where they take longer together
 _PATIENCE_SECONDS = 10.0  # warming up so long, no further budget is tried
+_SHORT = 8  # tokens of a pair by which room for pairs is reserved in a trial
 _TEMPORARY = 1.5  # memory of a pass / what its forward half keeps for the other: gradients come on top
 _CONTAINER_LIMITS = [Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")]
 
 
-def largest_that_fits(run: Pass, longest: int, ceiling: int, spare_bytes: int, device: torch.device) -> int:
+def largest_that_fits(
+    run: Pass,
+    longest: int,
+    ceiling: int,
+    spare_bytes: int,
+    device: torch.device,
+    make: Callable[[int, int], AnyBatch] | None = None,
+) -> int:
     """The largest budget, to an eighth, whose dearest batch finds memory while `spare_bytes` more are taken.
+
+    `make` makes it of the tokens of the longest pair and the budget: `longest_batch`, or `packed_batch`.
 
     Doubled from the longest pair on, `longest` tokens, until it reaches `ceiling` or no longer fits; then the gap
     between what fits and what does not is halved.
@@ -45,7 +56,8 @@ def largest_that_fits(run: Pass, longest: int, ceiling: int, spare_bytes: int, d
     Raises:
         RunError: a batch of one longest pair does not fit.
     """
-    if not _fits(run, longest_batch(longest, longest), spare_bytes, device):
+    make = make or longest_batch
+    if not _fits(run, make(longest, longest), spare_bytes, device):
         raise RunError(
             f"out of memory: one pair of the longest, {longest:,} tokens, does not fit beside the network, its "
             "gradient and the optimizer's state. Lower data.max_length and prepare again, make the model smaller, or "
@@ -54,7 +66,7 @@ def largest_that_fits(run: Pass, longest: int, ceiling: int, spare_bytes: int, d
     fitting, failing = longest, ceiling + 1
     while fitting < ceiling and (failing > ceiling or failing - fitting > max(1, fitting // 8)):
         budget = min(2 * fitting, ceiling) if failing > ceiling else (fitting + failing) // 2
-        if _fits(run, longest_batch(longest, budget), spare_bytes, device):
+        if _fits(run, make(longest, budget), spare_bytes, device):
             fitting = budget
         else:
             failing = budget
@@ -140,6 +152,11 @@ def full_batch(n_rows: int, n_src: int, n_tgt: int) -> Batch:
     return Batch(src, tgt, tgt, torch.arange(tgt.numel()), n_src_tokens=src.numel(), n_tokens=tgt.numel())
 
 
+def packed_batch(longest: int, max_tokens: int) -> PackedBatch:
+    """A packed batch of a budget; none is dearer, whatever it holds."""
+    return filler_batch(PackedShape(max_tokens, max_tokens, -(-max_tokens // _SHORT), longest))
+
+
 def bytes_per_token(run: Pass, longest: int) -> float:
     """Memory of a pass for each token of its micro-batch, of the longest pairs: attention's grows with their length.
 
@@ -162,7 +179,7 @@ def available_bytes() -> int:
     return min([available, *(int(limit) for limit in limits if limit.isdigit())])  # the other is "max": none
 
 
-def _fits(run: Pass, batch: Batch, spare_bytes: int, device: torch.device) -> bool:
+def _fits(run: Pass, batch: AnyBatch, spare_bytes: int, device: torch.device) -> bool:
     """Whether a pass finds memory while the spare is taken. Gradients stay, as they do from micro-batch to the next."""
     try:
         _spare = torch.empty(spare_bytes, dtype=torch.uint8, device=device)

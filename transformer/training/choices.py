@@ -1,8 +1,9 @@
-"""Choices made by trial: device, precision, form of attention, micro-batches; made once, recorded, kept on resume."""
+"""Choices, most by trial: device, precision, attention, kind and size of micro-batches; made once, kept on resume."""
 
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -10,11 +11,14 @@ from functools import partial
 from typing import Literal
 
 import torch
+from tqdm import tqdm
 
-from data.batches import Batch, longer_side
+from data.batches import longer_side
+from data.packing import AnyBatch
 from data.prepared import ParallelIds, Prepared
-from transformer.attention import Form
+from transformer.attention import Form, packed_kernel_problem
 from transformer.config import Settings, TrainSettings
+from transformer.errors import ConfigError
 from transformer.model import Transformer
 from transformer.training.budget import (
     Pass,
@@ -22,12 +26,15 @@ from transformer.training.budget import (
     available_bytes,
     fastest,
     largest_that_fits,
+    longest_batch,
     ordinary_batch,
+    packed_batch,
     seconds_in_turn,
 )
 from transformer.training.loss import batch_loss
 
 Precision = Literal["fp32", "bf16", "fp16"]
+Batching = Literal["padded", "packed"]
 # Budget of the batch on which precision and attention are timed, at most: a CPU shows its speed on a small one, a GPU
 # must have enough to do.
 _TIMED_TOKENS = {"cpu": 512, "cuda": 8192, "mps": 8192}
@@ -44,6 +51,8 @@ class Choices:
     seconds: dict[str, float]  # shortest time of a pass for each candidate that was timed
     max_tokens: int = 0  # budget of a micro-batch; 0: chosen by a version that did not record it
     tokens_per_second: dict[int, float] = field(default_factory=dict)  # target tokens, for each budget that was timed
+    batching: Batching = "padded"
+    compiled: bool = False  # passes of packed batches
 
     @property
     def name(self) -> str:
@@ -65,6 +74,10 @@ def make_scaler(choices: Choices) -> torch.amp.GradScaler | None:
 def describe_choices(choices: Choices) -> str:
     """One line for people: what was chosen, and by which times."""
     words = f"computing on {choices.device} in {choices.precision} with {choices.attention} attention"
+    if choices.batching == "packed":
+        words += " in padded batches; batches of training are packed" + (
+            ", passes compiled" if choices.compiled else ""
+        )
     if choices.seconds:
         words += f", the fastest ({', '.join(f'{name} {s:.3g} s' for name, s in choices.seconds.items())})"
     words += f"; micro-batches of at most {choices.max_tokens:,} tokens"
@@ -83,6 +96,7 @@ def choose(
     what else the run holds in the device's memory, such as a moving average, must be there already.
 
     Raises:
+        ConfigError: train.batching or train.compile ask for what this device cannot do.
         RunError: train.max_tokens is auto, and not even the longest training pair alone fits into the GPU's memory.
     """
     wanted, corpus = settings.train, prepared.train
@@ -91,6 +105,7 @@ def choose(
         if wanted.max_tokens != "auto":
             timed_tokens = min(timed_tokens, wanted.max_tokens)
         choices = _fastest_form(network, corpus, timed_tokens, wanted, device)
+        choices = _with_batching(choices, network, settings, min(_longest(corpus), timed_tokens))
         if wanted.max_tokens != "auto":
             return replace(choices, max_tokens=wanted.max_tokens)
         return _with_budget(choices, network, corpus, wanted, n_processes)
@@ -125,11 +140,55 @@ def _precisions(settings: TrainSettings, device: torch.device) -> list[Precision
     if settings.precision != "auto":
         return [settings.precision]
     has_bf16 = device.type == "cpu" or (device.type == "cuda" and torch.cuda.is_bf16_supported())
+    if device.type == "cuda" and has_bf16 and settings.batching == "packed":
+        return ["bf16"]  # all that its attention knows
     return ["fp32", "bf16"] if has_bf16 else ["fp32"]
 
 
 def _forms(settings: TrainSettings) -> list[Form]:
     return ["explicit", "fused"] if settings.attention == "auto" else [settings.attention]
+
+
+def _with_batching(choices: Choices, network: Transformer, settings: Settings, longest: int) -> Choices:
+    """Packed and compiled batches as set, or where a GPU is there for them and nothing speaks against it."""
+    wanted = settings.train
+    problem = _kernel_problem(choices, settings)
+    if wanted.batching == "auto":
+        packed = problem is None and choices.device == "cuda" and not settings.packing_problems
+        packed = packed and _packed_runs(choices, network, wanted, longest)
+    else:
+        packed = wanted.batching == "packed"
+        if packed and problem is not None:
+            raise ConfigError(f"train.batching: packed: {problem}; set train.batching padded, or auto")
+    if wanted.compile is True and not packed:
+        raise ConfigError(
+            "train.compile: true needs batches of one shape, and these are padded: set train.batching packed, or "
+            "train.compile auto"
+        )
+    compiled = (
+        choices.device == "cuda" and not settings.compile_problems if wanted.compile == "auto" else wanted.compile
+    )
+    return replace(choices, batching="packed" if packed else "padded", compiled=packed and compiled)
+
+
+def _kernel_problem(choices: Choices, settings: Settings) -> str | None:
+    """What keeps a GPU from attention of packed batches; a CPU has a reference, which takes anything."""
+    if choices.device != "cuda":
+        return None
+    if choices.precision == "fp32":
+        return "attention of packed batches is in bf16 or fp16: set train.precision"
+    return packed_kernel_problem(settings.model)
+
+
+def _packed_runs(choices: Choices, network: Transformer, settings: TrainSettings, longest: int) -> bool:
+    """One pass, to be sure: which GPUs the kernel knows is PyTorch's to say."""
+    try:
+        _pass(network, choices, settings)(packed_batch(longest, longest))
+    except RuntimeError as error:
+        reason = str(error).strip().split("\n")[0]
+        tqdm.write(f"train.batching: padded, as a packed batch did not go ({reason})", file=sys.stderr)
+        return False
+    return True
 
 
 def _with_budget(
@@ -147,7 +206,8 @@ def _with_budget(
         # Weights that are shared out later are whole now, with their gradients: more than a share of Adam's state adds.
         is_shared = settings.parallel == "fully_shard" and n_processes > 1
         spare_bytes = torch.cuda.mem_get_info()[1] // 10 + (0 if is_shared else _ADAM_BYTES * n_trained)
-        max_tokens = largest_that_fits(run, longest, ceiling, spare_bytes, torch.device("cuda"))
+        make = packed_batch if choices.batching == "packed" else longest_batch
+        max_tokens = largest_that_fits(run, longest, ceiling, spare_bytes, torch.device("cuda"), make)
         return replace(choices, max_tokens=max_tokens)
     room_bytes = 0.9 * available_bytes() / n_processes - (_GRADIENT_BYTES + _ADAM_BYTES) * n_trained
     max_tokens, speeds = fastest(run, corpus, longest, ceiling, room_bytes)
@@ -158,7 +218,7 @@ def _pass(network: Transformer, choices: Choices, settings: TrainSettings) -> Pa
     """A forward and a backward pass as in training, which adds to the gradients there are; done when it returns."""
     device = torch.device(choices.device)
 
-    def run(batch: Batch) -> None:
+    def run(batch: AnyBatch) -> None:
         network.use_attention(choices.attention)
         with autocast(choices):
             loss = batch_loss(network, batch.to(device), settings.label_smoothing, settings.r_drop)

@@ -25,6 +25,7 @@ from transformer.training.checkpoint import (
 )
 from transformer.training.checkpoint_writer import CheckpointWriter
 from transformer.training.choices import Choices
+from transformer.training.compilation import compilation_failed
 from transformer.training.group import ALONE, Group, lost_others
 from transformer.training.interruption import Interruption, interruption
 from transformer.training.monitor import DivergenceError, Monitor
@@ -70,7 +71,8 @@ def _train(settings: Settings, prepared: Prepared, run: RunDirectory, group: Gro
     wanted = settings.train
     refuse_impossible_mixing(settings, prepared)
     state, model, choices = set_up(settings, prepared, run, group)
-    stream = open_stream(settings, prepared, choices.max_tokens, group)
+    pin = choices.device == "cuda"
+    stream = open_stream(settings, prepared, choices.max_tokens, group, batching=choices.batching, pin=pin)
     monitor = Monitor(run, state.progress, wanted.max_steps, stream.name, group)
     writer = CheckpointWriter(run.checkpoints, model)
     begin = time.perf_counter() - state.progress.seconds
@@ -132,7 +134,7 @@ def _explained(error: RuntimeError) -> RunError | None:
             f"out of memory: {reason}. Lower train.max_tokens (or translate.max_tokens, if it was validating); the "
             "same command goes on from the last checkpoint"
         )
-    return lost_others(error)
+    return compilation_failed(error) or lost_others(error)
 
 
 def _scale_is_useful(state: TrainingState) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -9,12 +10,14 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from data.batches import Batch
+from data.packing import AnyBatch, PackedBatch
 from data.vocabulary import PAD_ID
 from transformer.device import product_type
-from transformer.masks import padding_mask
+from transformer.masks import PackedMask, Segments, padding_mask
 from transformer.model import Transformer
 
 CHUNK_ROWS = 512  # tokens whose logits exist at once
+_GPU_CHUNK_ROWS = 4096  # likewise, of packed batches on GPUs: each chunk costs a pass over the matrix's gradient
 
 
 class Loss(NamedTuple):
@@ -201,7 +204,15 @@ def _r_drop_and_gradient(
     return loss, probs
 
 
-def batch_loss(network: Transformer, batch: Batch, smoothing: float, r_drop: float | None = None) -> Loss:
+def batch_loss(network: Transformer, batch: AnyBatch, smoothing: float, r_drop: float | None = None) -> Loss:
+    """The loss of a micro-batch, padded or packed; `r_drop` is for padded ones."""
+    if isinstance(batch, PackedBatch):
+        assert r_drop is None, "train.r_drop is refused with packed batches"
+        return packed_loss(network, batch, smoothing)
+    return padded_loss(network, batch, smoothing, r_drop)
+
+
+def padded_loss(network: Transformer, batch: Batch, smoothing: float, r_drop: float | None = None) -> Loss:
     """Run a batch through the network; only real target tokens reach the projection.
 
     With `r_drop` (see `projected_loss`) every row is there twice in one pass, and dropout differs between the two:
@@ -218,3 +229,32 @@ def batch_loss(network: Transformer, batch: Batch, smoothing: float, r_drop: flo
     target_ids = batch.tgt_out.flatten().index_select(0, batch.targets)
     weight, logit_scale = network.projection.weight, network.logit_scale
     return projected_loss(hidden, weight, target_ids, smoothing, logit_scale, r_drop=r_drop)
+
+
+def packed_loss(network: Transformer, batch: PackedBatch, smoothing: float) -> Loss:
+    """The same for packed sentences; every tensor has the same shape each time, and no number comes from the device.
+
+    Filler counts for nothing: a row of zeros gives logits of zero, whose loss is log V exactly, smoothed or not, and is
+    taken off again; and no gradient gets past it, neither to the projection, which zeros multiply, nor to the network.
+    """
+    hidden = packed_hidden(network, batch)
+    is_filler = batch.tgt_out == PAD_ID
+    hidden = hidden.masked_fill(is_filler[:, None], 0.0)
+    weight, logit_scale = network.projection.weight, network.logit_scale
+    n_rows = chunk_rows(hidden.device.type, packed=True)
+    loss = projected_loss(hidden, weight, batch.tgt_out, smoothing, logit_scale, n_rows)
+    of_filler = is_filler.sum(dtype=loss.nll.dtype) * math.log(len(weight))
+    return Loss(loss.smoothed - of_filler, loss.nll - of_filler)
+
+
+def chunk_rows(device: str, packed: bool) -> int:
+    """Tokens whose logits exist at once."""
+    return _GPU_CHUNK_ROWS if packed and device != "cpu" else CHUNK_ROWS
+
+
+def packed_hidden(network: Transformer, batch: PackedBatch) -> Tensor:
+    """What the decoder makes of each target token: (M, D)."""
+    src = Segments(batch.src_offsets, batch.src_positions, batch.longest)
+    tgt = Segments(batch.tgt_offsets, batch.tgt_positions, batch.longest)
+    memory = network.encode(batch.src[None], PackedMask(src, src))  # (N,) → (1, N)
+    return network.decode(batch.tgt_in[None], memory, PackedMask(tgt, src)).squeeze(0)

@@ -13,32 +13,44 @@ import torch
 from torch import Tensor
 
 from data.batches import cut_micro_batches, longer_side
+from data.packing import AnyBatch, PackedShape
 from data.prepared import ParallelIds
 from transformer.config import TrainSettings
 from transformer.model import Transformer
-from transformer.training.budget import all_layers, full_batch, kept_storages
+from transformer.training.budget import all_layers, full_batch, kept_storages, packed_batch
 from transformer.training.choices import Choices, autocast
-from transformer.training.loss import CHUNK_ROWS, batch_loss
+from transformer.training.loss import batch_loss, chunk_rows
 from transformer.training.state import TrainingState
 
 
 class Shape(NamedTuple):
-    """A micro-batch: B sentences, S source and T target positions, padding included."""
+    """A padded micro-batch: B sentences, S source and T target positions, padding included."""
 
     rows: int
     src: int
     tgt: int
 
+    @property
+    def n_src(self) -> int:
+        """Source tokens, padding included."""
+        return self.rows * self.src
+
+    @property
+    def n_tgt(self) -> int:
+        """Target tokens, padding included."""
+        return self.rows * self.tgt
+
 
 def estimate_memory(
-    state: TrainingState, shapes: Sequence[Shape], settings: TrainSettings, choices: Choices
+    state: TrainingState, shapes: Sequence[Shape | PackedShape], settings: TrainSettings, choices: Choices
 ) -> dict[str, int]:
     """Bytes that an update needs whose largest micro-batch is one of `shapes`, by what they are for.
 
     Not counted is what lives only for a moment, and what libraries set aside.
     """
     network = state.network
-    n_rows = min(CHUNK_ROWS, max(shape.rows * shape.tgt for shape in shapes)) * (1 if settings.r_drop is None else 2)
+    most_rows = chunk_rows(choices.device, choices.batching == "packed")
+    n_rows = min(most_rows, max(shape.n_tgt for shape in shapes)) * (1 if settings.r_drop is None else 2)
     logit_bytes = 4 if choices.precision == "fp32" else 4 + 2  # a logit in fp32, and in the precision of the product
     return {
         "weights": _bytes(network.parameters()),
@@ -50,18 +62,30 @@ def estimate_memory(
     }
 
 
-def activation_bytes(network: Transformer, shape: Shape, settings: TrainSettings, choices: Choices) -> int:
+def activation_bytes(
+    network: Transformer, shape: Shape | PackedShape, settings: TrainSettings, choices: Choices
+) -> int:
     """`saved_bytes` of a micro-batch that may not fit: a constant, and equally much for each row.
 
-    Found from two and three rows, because one row alone can do without some copies.
+    Found from two and three rows, because one row alone can do without some copies; packed, from as many tokens as two
+    and three longest sentences have.
     """
+    if isinstance(shape, PackedShape):
+        two, three = (
+            _saved_bytes(network, packed_batch(shape.longest, n * shape.longest), settings, choices) for n in (2, 3)
+        )
+        return round(two + (three - two) * ((shape.n_src + shape.n_tgt) / (2 * shape.longest) - 2))
     two, three = (saved_bytes(network, shape._replace(rows=rows), settings, choices) for rows in (2, 3))
     return two + (three - two) * (shape.rows - 2)
 
 
 def saved_bytes(network: Transformer, shape: Shape, settings: TrainSettings, choices: Choices) -> int:
     """What a forward pass keeps for the backward pass, weights left out; runs it, on a batch without padding."""
-    batch = full_batch(*shape).to(torch.device(choices.device))
+    return _saved_bytes(network, full_batch(*shape), settings, choices)
+
+
+def _saved_bytes(network: Transformer, batch: AnyBatch, settings: TrainSettings, choices: Choices) -> int:
+    batch = batch.to(torch.device(choices.device))
     with all_layers(network), autocast(choices):
         stored = kept_storages(partial(batch_loss, network, batch, settings.label_smoothing, settings.r_drop))
     for parameter in network.parameters():

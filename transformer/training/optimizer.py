@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from transformer.config import TrainSettings
 from transformer.errors import ConfigError, RunError
-from transformer.training.sharding import whole
+from transformer.training.sharding import is_share, whole
 
 
 def make_optimizers(network: nn.Module, settings: TrainSettings) -> list[torch.optim.Optimizer]:
@@ -48,11 +48,17 @@ def _make_adam(parameters: Sequence[Tensor], settings: TrainSettings) -> torch.o
     others = [parameter for parameter in parameters if parameter.ndim != 2]
     return kind(
         [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}],
-        lr=0.0,
+        lr=_first_rate(parameters[0]),
         betas=(settings.adam_beta1, settings.adam_beta2),
         eps=settings.adam_epsilon,
         fused=parameters[0].device.type in ("cpu", "cuda"),
     )
+
+
+def _first_rate(parameter: Tensor) -> float | Tensor:
+    """On a GPU the rate is a tensor there: a step that is captured or compiled would else know the first one only."""
+    on_gpu = parameter.device.type == "cuda" and not is_share(parameter)
+    return torch.zeros((), device=parameter.device) if on_gpu else 0.0
 
 
 def _make_muon(matrices: Sequence[Tensor], settings: TrainSettings) -> torch.optim.Optimizer:
@@ -69,7 +75,10 @@ def set_learning_rate(optimizers: Sequence[torch.optim.Optimizer], rate: float) 
     """Use this rate in the next step."""
     for optimizer in optimizers:
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
 
 
 def clip_gradients(network: nn.Module, clip_norm: float | None) -> Tensor:

@@ -20,13 +20,15 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from data.batches import EpochPlan, longer_side
+from data.batches import Batch, EpochPlan, longer_side
+from data.packing import PackedShape
 from data.prepared import IdSequences, ParallelIds, Prepared
 from transformer.config import Settings
 from transformer.describe import TRAINING_FACTOR, Description, describe
 from transformer.device import choose_device
 from transformer.model import Transformer
 from transformer.training.choices import Choices, choose, describe_choices, make_scaler
+from transformer.training.compilation import compile_loss
 from transformer.training.group import ALONE
 from transformer.training.memory import Shape, estimate_memory, longest_micro_batch, peak_memory
 from transformer.training.schedule import learning_rate
@@ -53,7 +55,7 @@ class Sample:
     n_src_tokens: int  # real, eos included
     n_tokens: int  # real target tokens, eos included
     n_padded: int  # positions of both sides
-    largest: Shape
+    largest: Shape | PackedShape
 
     @property
     def padding_share(self) -> float:
@@ -157,9 +159,15 @@ def measure_plan(settings: Settings, prepared: Prepared) -> Plan:
     for each in (state.network, state.evaluated):
         each.use_attention(choices.attention)
 
-    with closing(open_stream(settings, prepared, choices.max_tokens)) as stream:
+    if choices.compiled:
+        state.compiled = compile_loss(state.network)
+    pin = device.type == "cuda"
+    opened = open_stream(settings, prepared, choices.max_tokens, batching=choices.batching, pin=pin)
+    with closing(opened) as stream:
         sample = take_sample(stream, N_SAMPLED)
-        shapes = (sample.largest, longest_micro_batch(train, wanted.batch_tokens, choices.max_tokens))
+        shapes = [sample.largest]
+        if stream.shape is None:
+            shapes.append(longest_micro_batch(train, wanted.batch_tokens, choices.max_tokens))
         memory = {"program and data": program, **estimate_memory(state, shapes, wanted, choices)}
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()  # what `choose` has tried does not count
@@ -194,17 +202,18 @@ def measure_plan(settings: Settings, prepared: Prepared) -> Plan:
 
 def take_sample(stream: UpdateStream, n_updates: int) -> Sample:
     """The first updates of the run as they come to the network, which are a random sample of an epoch."""
-    batches, n_pairs, n_src_tokens, n_tokens, n_padded, largest = 0, 0, 0, 0, 0, Shape(0, 0, 0)
+    n_batches, n_pairs, n_src_tokens, n_tokens, n_padded, largest = 0, 0, 0, 0, 0, Shape(0, 0, 0)
     for taken in _first_updates(stream, n_updates):
         for batch in taken.batches:
-            shape = Shape(batch.src.size(0), batch.src.size(1), batch.tgt_out.size(1))
-            largest = max(largest, shape, key=lambda each: each.rows * (each.src + each.tgt))
-            batches += 1
-            n_pairs += shape.rows
+            if isinstance(batch, Batch):
+                shape = Shape(batch.src.size(0), batch.src.size(1), batch.tgt_out.size(1))
+                largest = max(largest, shape, key=lambda each: each.n_src + each.n_tgt)
+            n_batches += 1
+            n_pairs += batch.n_pairs
             n_src_tokens += batch.n_src_tokens
             n_tokens += batch.n_tokens
-            n_padded += shape.rows * (shape.src + shape.tgt)
-    return Sample(n_updates, batches, n_pairs, n_src_tokens, n_tokens, n_padded, largest)
+            n_padded += batch.n_padded
+    return Sample(n_updates, n_batches, n_pairs, n_src_tokens, n_tokens, n_padded, stream.shape or largest)
 
 
 def _first_updates(stream: UpdateStream, n_updates: int) -> Iterator[Update]:

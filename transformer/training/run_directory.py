@@ -33,6 +33,7 @@ CHANGEABLE = {
     "train.cooldown_steps",
     "train.threads",
     "train.max_tokens",  # where no pair is longer than either: see `setup`
+    "train.compile",
     "train.parallel",
     "train.on_divergence",
     "train.validate_every",

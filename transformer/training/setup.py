@@ -21,6 +21,7 @@ from transformer.model_directory import Model, new_network, vocabulary_hashes
 from transformer.training.averaging import moving_average_copy
 from transformer.training.checkpoint import load_checkpoint, newest_checkpoint, sound_checkpoint
 from transformer.training.choices import Choices, choose, describe_choices, make_scaler
+from transformer.training.compilation import compile_loss
 from transformer.training.group import ALONE, Group
 from transformer.training.initialization import freeze, initialise_from
 from transformer.training.optimizer import make_optimizers
@@ -56,6 +57,8 @@ def set_up(
         each.use_attention(choices.attention)
     if settings.train.parallel == "fully_shard" and group.size > 1:
         state = _shared_out(state, settings)
+    if choices.compiled:
+        state.compiled = compile_loss(state.network)
     if newest:
         load_checkpoint(Path(newest), state)
     if group.is_first:
@@ -140,6 +143,8 @@ def _choices(
             choices = choose(state.network, prepared, settings, device, group.size)
             tqdm.write(describe_choices(choices), file=sys.stderr)
         choices = _with_budget(choices, settings, prepared)
+        if settings.train.compile != "auto":
+            choices = replace(choices, compiled=settings.train.compile)
         run.save_choices(choices)
         if not run.record.exists() and newest_checkpoint(run.checkpoints) is None:  # of a run that begins
             save_record(run.record, make_record(settings, prepared.directory, prepared, choices, group.size))

@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from data.batches import Batch
+from data.packing import AnyBatch
 from transformer.model import Transformer
 from transformer.training.loss import Loss, batch_loss
 
@@ -24,7 +24,7 @@ class LossModule(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(self, batch: Batch, smoothing: float, r_drop: float | None) -> Loss:
+    def forward(self, batch: AnyBatch, smoothing: float, r_drop: float | None) -> Loss:
         """The sums of `batch_loss`."""
         return batch_loss(self.network, batch, smoothing, r_drop)
 

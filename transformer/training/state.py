@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from transformer.model import Transformer
+from transformer.training.compilation import LossFunction
 from transformer.training.progress import Progress
 from transformer.training.sharding import LossModule
 
@@ -24,6 +25,7 @@ class TrainingState:
     progress: Progress
     seed: int = 1
     scaler: torch.amp.GradScaler | None = None  # of the loss, in fp16
+    compiled: LossFunction | None = None  # `batch_loss` of the network, where passes are compiled
     sharded: LossModule | None = None  # what holds the network where processes share its weights
     largest_batch: int | None = None  # padded tokens of a micro-batch that found too little memory: not tried again
 

@@ -6,7 +6,7 @@ An update is a pure function of the settings and its place: (epoch, update), or 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple, Protocol
 
@@ -14,14 +14,18 @@ import numpy as np
 from tqdm import tqdm
 
 from data.augmentation import Augmentation, Rates, Side
-from data.batches import Batch, Epochs, Integers, collate, cut_micro_batches, longer_side, without_targets
+from data.batches import Epochs, Integers, collate, cut_micro_batches, longer_side, without_targets
 from data.errors import DataError
 from data.mixing import CorpusRange, Mixture, Stage, corpus_ranges, shares_by_size, shares_by_weight
+from data.packing import AnyBatch, PackedShape, filler_batch, fit_shape, pack
 from data.prepared import ParallelIds, Prepared
 from transformer.config import Settings
 from transformer.config_augmentation import AugmentationSettings, SubwordSampling
 from transformer.config_mixing import MixingSettings, MixingStage
+from transformer.training.choices import Batching
 from transformer.training.group import ALONE, Group
+
+_N_SAMPLED = 32  # updates by which the shape of packed micro-batches is chosen
 
 
 class Order(Protocol):
@@ -43,15 +47,16 @@ class Update(NamedTuple):
 
     part: int  # epoch or stage
     update: int
-    batches: list[Batch]  # equally many for every process
+    batches: list[AnyBatch]  # equally many for every process
     n_tokens: int  # real target tokens of all processes
 
 
 class UpdateStream:
     """Makes updates; while one is trained on, a thread prepares the next.
 
-    Of the micro-batches of an update, each process of `group` takes every `size`-th: together they are the update that
-    one process alone would train on.
+    Padded, in micro-batches of at most `max_tokens`; or packed, all of one `shape`. `pin`: in memory from which a GPU
+    fetches them while it computes. Of the micro-batches of an update, each process of `group` takes every `size`-th:
+    together they are the update that one process alone would train on.
     """
 
     def __init__(
@@ -61,9 +66,11 @@ class UpdateStream:
         max_tokens: int,
         augmentation: Augmentation | None = None,
         group: Group = ALONE,
+        shape: PackedShape | None = None,
+        pin: bool = False,
     ) -> None:
         self._corpus, self._order, self._max_tokens, self._augmentation = corpus, order, max_tokens, augmentation
-        self._group = group
+        self._group, self.shape, self._pin = group, shape, pin
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="next update")
         self._next: tuple[tuple[int, int], Future[Update]] | None = None
 
@@ -103,23 +110,52 @@ class UpdateStream:
     def make(self, part: int, update: int) -> Update:
         """The same, made here and now; `take` has it done ahead."""
         part, update = self._order.place(part, update)
-        corpus, sentences = self._corpus, self._order.sentences(part, update)
+        corpus, sentences = _contents(self._corpus, self._order, self._augmentation, part, update)
+        batches = self._padded(corpus, sentences) if self.shape is None else self._packed(corpus, sentences, self.shape)
+        if self._pin:
+            batches = [batch.pin() for batch in batches]
+        n_tokens = int(corpus.tgt_lengths[sentences].sum(dtype=np.int64)) + len(sentences)
+        return Update(part, update, batches, n_tokens)
+
+    def _padded(self, corpus: ParallelIds, sentences: Integers) -> list[AnyBatch]:
         rank, size = self._group.rank, self._group.size
-        if self._augmentation is not None:
-            corpus = self._augmentation.apply(corpus, sentences, part, update)
-            sentences = np.arange(len(corpus))
-        tgt_lengths = corpus.tgt_lengths[sentences]
-        columns = np.maximum(corpus.src_lengths[sentences], tgt_lengths) + 1
+        columns = np.maximum(corpus.src_lengths[sentences], corpus.tgt_lengths[sentences]) + 1
         own = cut_micro_batches(columns, self._max_tokens, multiple_of=size)[rank::size]
-        batches = [
+        return [
             collate(corpus, sentences[places]) if len(places) else without_targets(collate(corpus, sentences[-1:]))
             for places in own
         ]
-        return Update(part, update, batches, int(tgt_lengths.sum(dtype=np.int64)) + len(sentences))
+
+    def _packed(self, corpus: ParallelIds, sentences: Integers, shape: PackedShape) -> list[AnyBatch]:
+        rank, size = self._group.rank, self._group.size
+        packed = pack(corpus, sentences, shape)
+        packed += [filler_batch(shape)] * (-len(packed) % size)
+        return [*packed[rank::size]]
 
 
-def open_stream(settings: Settings, prepared: Prepared, max_tokens: int, group: Group = ALONE) -> UpdateStream:
+def _contents(
+    corpus: ParallelIds, order: Order, augmentation: Augmentation | None, part: int, update: int
+) -> tuple[ParallelIds, Integers]:
+    """Which sentences of which corpus an update is made of, with what is changed on the fly."""
+    sentences = order.sentences(part, update)
+    if augmentation is None:
+        return corpus, sentences
+    corpus = augmentation.apply(corpus, sentences, part, update)
+    return corpus, np.arange(len(corpus))
+
+
+def open_stream(
+    settings: Settings,
+    prepared: Prepared,
+    max_tokens: int,
+    group: Group = ALONE,
+    *,
+    batching: Batching = "padded",
+    pin: bool = False,
+) -> UpdateStream:
     """The stream that the settings describe, in micro-batches of `max_tokens`.
+
+    The shape of packed ones follows from the first updates of the run: a run that goes on has the same.
 
     Raises:
         DataError: data.mixing names corpora that are not there, or does not name one that is.
@@ -127,7 +163,24 @@ def open_stream(settings: Settings, prepared: Prepared, max_tokens: int, group: 
     order = _order(settings, prepared, max_tokens)
     if settings.data.mixing is not None and group.is_first:
         _announce_mixing(settings.data.mixing, prepared)
-    return UpdateStream(prepared.train, order, max_tokens, _augmentation(settings, prepared, max_tokens), group)
+    augmentation = _augmentation(settings, prepared, max_tokens)
+    shape = None
+    if batching == "packed":
+        longest = min(int(longer_side(prepared.train).max(initial=1)), max_tokens)
+        shape = fit_shape(list(_lengths(prepared.train, order, augmentation)), max_tokens, longest, group.size)
+    return UpdateStream(prepared.train, order, max_tokens, augmentation, group, shape, pin)
+
+
+def _lengths(
+    corpus: ParallelIds, order: Order, augmentation: Augmentation | None
+) -> Iterator[tuple[Integers, Integers]]:
+    """Source and target tokens of each sentence of the first updates of a run."""
+    part = update = 0
+    for _ in range(_N_SAMPLED):
+        part, update = order.place(part, update)
+        some, sentences = _contents(corpus, order, augmentation, part, update)
+        yield some.src_lengths[sentences] + 1, some.tgt_lengths[sentences] + 1
+        update += 1
 
 
 def refuse_impossible_mixing(settings: Settings, prepared: Prepared) -> None:

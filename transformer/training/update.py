@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from data.batches import Batch, halve
+from data.batches import halve
+from data.packing import AnyBatch, PackedBatch
 from transformer.config import TrainSettings
 from transformer.errors import RunError
 from transformer.training.averaging import update_moving_average
@@ -55,7 +56,7 @@ def update(
     if state.average is not None and settings.ema_decay is not None:
         update_moving_average(state.average, state.network, state.progress.step, settings.ema_decay)
     n_real = sum(batch.n_tokens + batch.n_src_tokens for batch in taken.batches)
-    n_padded = sum(batch.src.numel() + batch.tgt_out.numel() for batch in taken.batches)
+    n_padded = sum(batch.n_padded for batch in taken.batches)
     return UpdateResult(taken.part, taken.update, smoothed, nll, grad_norm, taken.n_tokens, n_real, n_padded)
 
 
@@ -69,9 +70,10 @@ def gradient_of(
     gradient.
 
     Raises:
-        RunError: one sentence pair alone does not fit, or processes share the weights, so that none can do this alone.
+        RunError: one sentence pair alone does not fit, micro-batches are packed, all of one size, or processes share
+            the weights, so that none can do this alone.
     """
-    batches: dict[Place, Batch] = {(number,): batch for number, batch in enumerate(taken.batches)}
+    batches: dict[Place, AnyBatch] = {(number,): batch for number, batch in enumerate(taken.batches)}
     while True:
         batches = dict(_fitting(batches.items(), state.largest_batch))
         place: Place = ()
@@ -80,7 +82,7 @@ def gradient_of(
             smoothed, nll = torch.zeros((), device=device), torch.zeros((), device=device)
             for place, batch in batches.items():
                 _seed(state.seed, state.progress.step, group.rank, place)
-                loss_of = partial(batch_loss, state.network) if state.sharded is None else state.sharded
+                loss_of = state.sharded or state.compiled or partial(batch_loss, state.network)
                 with autocast(choices):
                     loss = loss_of(batch.to(device), settings.label_smoothing, settings.r_drop)
                 mean = loss.smoothed / taken.n_tokens
@@ -123,10 +125,10 @@ def _seed(seed: int, step: int, rank: int, place: Place) -> None:
     torch.manual_seed(int(mixed[0]) >> 1)
 
 
-def _fitting(batches: Iterable[tuple[Place, Batch]], largest: int | None) -> Iterable[tuple[Place, Batch]]:
+def _fitting(batches: Iterable[tuple[Place, AnyBatch]], largest: int | None) -> Iterable[tuple[Place, AnyBatch]]:
     """The micro-batches, those of more than `largest` padded tokens halved until they are not."""
     for place, batch in batches:
-        if largest is None or _size(batch) <= largest or len(batch.src) < 2:
+        if largest is None or batch.n_padded <= largest or isinstance(batch, PackedBatch) or batch.n_pairs < 2:
             yield place, batch
         else:
             first, second = halve(batch)
@@ -138,25 +140,27 @@ def is_lack_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in _LACK_OF_MEMORY)
 
 
-def _less_than(batch: Batch, state: TrainingState, group: Group, error: RuntimeError) -> int:
+def _less_than(batch: AnyBatch, state: TrainingState, group: Group, error: RuntimeError) -> int:
     """The size of a micro-batch to try next, told to the user."""
     reason = str(error).strip().split("\n")[0]
-    if len(batch.src) < 2 or state.sharded is not None:
-        what = "one sentence pair alone" if len(batch.src) < 2 else "a micro-batch whose weights other processes share"
+    if isinstance(batch, PackedBatch):
+        raise RunError(
+            f"out of memory at step {state.progress.step + 1}: a packed micro-batch, of {len(batch.src):,} source and "
+            f"{len(batch.tgt_out):,} target tokens like all of this run, does not fit ({reason}). Lower "
+            "train.max_tokens; the same command goes on from the last checkpoint"
+        ) from error
+    if batch.n_pairs < 2 or state.sharded is not None:
+        what = "one sentence pair alone" if batch.n_pairs < 2 else "a micro-batch whose weights other processes share"
         raise RunError(
             f"out of memory at step {state.progress.step + 1}: {what}, of {batch.src.shape[1]} source and "
             f"{batch.tgt_out.shape[1]} target columns, does not fit ({reason}). Lower train.max_tokens or "
             "data.max_length, or use a larger device; the same command goes on from the last checkpoint"
         ) from error
-    size = _size(batch)
+    size = batch.n_padded
     tqdm.write(
-        f"step {state.progress.step + 1}: out of memory (process {group.rank}): {len(batch.src)} rows, {size:,} tokens "
+        f"step {state.progress.step + 1}: out of memory (process {group.rank}): {batch.n_pairs} rows, {size:,} tokens "
         "with padding, are done in two halves from here on, with the same gradient. A run that was not split would end "
         "with other rounding; train.max_tokens=auto or a lower one prevents it",
         file=sys.stderr,
     )
     return size - 1
-
-
-def _size(batch: Batch) -> int:
-    return batch.src.numel() + batch.tgt_out.numel()

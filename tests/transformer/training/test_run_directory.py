@@ -60,6 +60,7 @@ def test_a_run_of_other_settings_is_refused_and_every_difference_is_named(
 CHANGES: dict[str, Any] = {
     "max_steps": 500,
     "max_tokens": 77,
+    "compile": False,
     "parallel": "fully_shard",
     "on_divergence": "rollback",
     "cooldown_steps": 3,
