@@ -78,7 +78,7 @@ class Run(NamedTuple):
     """What was measured of one."""
 
     tokens_per_second: float  # target tokens, of all processes together, after the warm-up
-    peak_gib: list[float]  # of each process
+    peak_mib: list[float]  # of each process
     first_update_seconds: float
     epochs: float  # begun and done by the last update
 
@@ -215,17 +215,17 @@ def measure(bench: Bench, way: Way, label: str) -> Run:
         bar.update(last - bar.n)
     program.find_processes()
     workers = program.pids[1:] if way.processes > 1 else program.pids  # torchrun itself trains nothing
-    peaks = [peak_gib(pid) for pid in workers]
+    peaks = [peak_mib(pid) for pid in workers]
     program.kill()
     begin, end = rows[WARM_UP - 1], rows[last - 1]
     speed = (end["n_tokens"] - begin["n_tokens"]) / (end["seconds"] - begin["seconds"])
     return Run(speed, peaks, first_update_seconds, end["n_tokens"] / way.corpus.n_tokens)
 
 
-def peak_gib(pid: int) -> float:
+def peak_mib(pid: int) -> float:
     """The most memory that a process has held, pages of mapped files included."""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 2**20  # kB
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 2**10  # kB
 
 
 def describe(runs: dict[Way, list[Run]], bench: Bench, seconds: float) -> str:
@@ -263,7 +263,7 @@ def corpus_table(runs: dict[Way, list[Run]]) -> list[list[str]]:
         cells = [corpus.name, f"{corpus.n_pairs:,}", f"{corpus.n_tokens:,}", f"{corpus.disk_mib:.0f} MiB"]
         cells += [f"{corpus.prepare_seconds:.0f} s", *(f"{run.tokens_per_second:,.0f}" for run in found)]
         cells += [f"{speed(found) / speed(first):.2f}"]
-        cells += [f"{memory(found):.2f} GiB", f"{memory(found) / memory(first):.2f}"]
+        cells += [f"{memory(found):,.0f} MiB", f"{memory(found) / memory(first):.2f}"]
         cells += [", ".join(f"{run.first_update_seconds:.1f}" for run in found) + " s", f"{found[0].epochs:.2f}"]
         rows.append(cells)
     return rows
@@ -277,8 +277,8 @@ def process_table(runs: dict[Way, list[Run]]) -> list[list[str]]:
     for way in ways:
         found = runs[way]
         cells = [f"{way.processes} × {2 // way.processes}", *(f"{run.tokens_per_second:,.0f}" for run in found)]
-        cells += [f"{speed(found) / speed(first):.2f}", f"{memory(found):.2f} GiB"]
-        cells += [", ".join(f"{gib:.2f}" for gib in found[-1].peak_gib), f"{memory(found) / memory(first):.2f}"]
+        cells += [f"{speed(found) / speed(first):.2f}", f"{memory(found):,.0f} MiB"]
+        cells += [", ".join(f"{mib:,.0f}" for mib in found[-1].peak_mib), f"{memory(found) / memory(first):.2f}"]
         rows.append(cells)
     return rows
 
@@ -289,8 +289,8 @@ def speed(runs: Sequence[Run]) -> float:
 
 
 def memory(runs: Sequence[Run]) -> float:
-    """GiB of all processes of a run at their peaks, the most of the rounds."""
-    return max(sum(run.peak_gib) for run in runs)
+    """MiB of all processes of a run at their peaks, the most of the rounds."""
+    return max(sum(run.peak_mib) for run in runs)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -168,7 +169,8 @@ def rate_for(n_tokens: float, d_model: int, points: Sequence[Rate]) -> tuple[flo
 # --- tables ---
 
 
-def models() -> list[Model]:
+@cache
+def models() -> tuple[Model, Model]:
     """Base and big, by configs/."""
     found: list[Model] = []
     for name in ("big", "base"):
@@ -180,7 +182,7 @@ def models() -> list[Model]:
         flops = description.flops / (found[0].flops if found else 1)
         found.append(Model(name, network.d_model, description.parameters, late, flops, run))
     big, base = found
-    return [base, big._replace(flops=1.0)]
+    return base, big._replace(flops=1.0)
 
 
 def tables(assumed: Assumed) -> Iterator[list[list[str]]]:
