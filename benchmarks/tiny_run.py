@@ -77,8 +77,13 @@ def train_command(
     processes: int, *overrides: str, script: Path = ROOT / "train.py", launcher: Sequence[str] = ("--standalone",)
 ) -> list[str]:
     """How train.py is started: by itself, or by torchrun on this machine with options of its own."""
+    return command_of(processes, [str(script), *arguments(*overrides)], launcher)
+
+
+def command_of(processes: int, script: Sequence[str], launcher: Sequence[str] = ("--standalone",)) -> list[str]:
+    """How a script with its arguments is started: by itself, or by torchrun."""
     torchrun = ["-m", "torch.distributed.run", *launcher, "--nproc-per-node", str(processes)]
-    return [sys.executable, *(torchrun if processes > 1 else []), str(script), *arguments(*overrides)]
+    return [sys.executable, *(torchrun if processes > 1 else []), *script]
 
 
 class Program:

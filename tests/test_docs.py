@@ -15,7 +15,7 @@ from transformer.config_file import load_config
 ROOT = Path(__file__).resolve().parent.parent
 NETWORK = ("masks", "attention", "layers", "embeddings", "encoder", "cache", "decoder", "model")
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
-HAND_WRITTEN = [ROOT / "docs" / name for name in ("paper.md", "seed_repository.md")]
+HAND_WRITTEN = [ROOT / "docs" / name for name in ("paper.md", "scaling.md", "seed_repository.md")]
 EACH_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 EACH_HAND_WRITTEN = pytest.mark.parametrize("page", HAND_WRITTEN, ids=lambda page: page.name)
 
