@@ -36,15 +36,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # to run like t
 import torch
 from tqdm import tqdm
 
-from benchmarks.decoding_peers.runs import ROOT, Run, System, decode, seconds_to_first_line
+from benchmarks.decoding_peers.runs import Run, System, decode, seconds_to_first_line
 from benchmarks.decoding_peers.task import Task
 from benchmarks.multi30k import machine_facts
+from benchmarks.programs import ROOT, pythons
 from data.lines import read_lines, write_lines
 from data.vocabulary import Vocabulary
 from transformer.command_line import CommandParser, run_command
 from transformer.config import ModelSettings
 from transformer.config_translate import TranslateSettings
-from transformer.errors import ConfigError, RunError
+from transformer.errors import RunError
 from transformer.model import Transformer
 from transformer.model_directory import Model, distinct, load_model, new_network, save_model
 
@@ -104,7 +105,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     work = args.work.resolve() / "decoding"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    rows = systems(pythons(args.venv))
+    venvs = pythons(args.venv, PEERS)
+    rows = systems(venvs)
     rows = [row for row in rows if not args.only or args.only in row.name or row.name == REFERENCE]
     model = load_model(args.model)
     pages, made = [], workloads(model, args.data, args.lines, args.base_lines, work)
@@ -114,25 +116,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(pages[-1])
     pages.append(describe_profile([workload.task for workload in made]))
     pages.append(describe_start(args.model.resolve(), args.data, model.src_lang, work))
-    page = "\n".join([head(args.rounds, sorted(set(PEERS) - pythons(args.venv).keys())), *pages])
+    page = "\n".join([head(args.rounds, sorted(set(PEERS) - venvs.keys())), *pages])
     path = ROOT / "benchmarks/results/decoding.md"
     path.write_text(page, encoding="utf-8")
     print(page, f"wrote {path}", sep="\n")
     return 0
-
-
-def pythons(arguments: Sequence[str]) -> dict[str, Path]:
-    """The interpreters of NAME=DIR. Raises ConfigError when one is not there."""
-    found = {}
-    for argument in arguments:
-        name, _, folder = argument.partition("=")
-        python = Path(folder).resolve() / "bin/python"
-        if name not in PEERS:
-            raise ConfigError(f"--venv {argument}: NAME is one of {', '.join(PEERS)}")
-        if not python.exists():
-            raise ConfigError(f"--venv {argument}: there is no {python}; make it with python -m venv DIR")
-        found[name] = python
-    return found
 
 
 def systems(venvs: Mapping[str, Path]) -> list[System]:
