@@ -3,19 +3,15 @@
     python benchmarks/decoding.py --model DIR --data DIR --venv NAME=DIR …
 
 --model is a run or model directory trained on Multi30k, --data holds test_2016_flickr.{en,de}.gz. Each toolkit lives in
-a virtual environment of its own, as the text of its program in benchmarks/decoding_peers/ says:
+a virtual environment of its own; NAME is ctranslate2, hugging_face, fairseq, eole or joeynmt, and
 
-    ctranslate2=DIR      pip install ctranslate2==4.8.5 numpy
-    hugging_face=DIR     pip install torch==2.13.0 transformers==5.24.0
-    fairseq=DIR          pip install 'pip<24.1'; pip install torch==2.13.0 fairseq==0.12.2
-    eole=DIR             pip install torch==2.13.0 eole==0.6.4 aiohttp
-    joeynmt=DIR          pip install torch==2.13.0 joeynmt==2.3.0 importlib_metadata sentencepiece==0.2.0
+    benchmarks/install_peers.sh DIR
 
-One that is not given is left out. All get ids and give ids, only ours reads and writes text. They decode with beam 5,
-scores are mean log-probabilities, batches hold sentences of like length. Two networks: the trained one, and one of the
-paper's base size with random weights, whose outputs are all made as long as the references are on the mean. Every
-decoding is a fresh process; what is timed is decoding alone, once the program is loaded and warm. The result is printed
-and written to benchmarks/results/decoding.md.
+makes DIR/NAME for all of them. One that is not given is left out. All get ids and give ids, only ours reads and writes
+text. They decode with beam 5, scores are mean log-probabilities, batches hold sentences of like length. Two networks:
+the trained one, and one of the paper's base size with random weights, whose outputs are all made as long as the
+references are on the mean. Every decoding is a fresh process; what is timed is decoding alone, once the program is
+loaded and warm. The result is printed and written to benchmarks/results/decoding.md.
 """
 
 from __future__ import annotations
