@@ -126,3 +126,12 @@ def _resident_bytes(pid: int) -> int:
     except (OSError, IndexError):  # it has just ended, or there is no /proc
         return 0
     return own + sum(map(_resident_bytes, children))
+
+
+def peak_bytes(pid: int) -> int | None:
+    """The most that a process has held so far; None where there is no /proc."""
+    try:
+        lines = (Path("/proc") / str(pid) / "status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), None)
