@@ -9,8 +9,8 @@ not given is left out. A plain loop around torch.nn.Transformer needs no environ
 The corpus is prepared once, with a joint vocabulary of 10,000 pieces, and cut into batches as ours are; a few of them,
 from the shortest sentences to the longest, are what everybody trains on. Every program is a fresh process with random
 weights and its own network, loss and Adam, as its trainer uses them. It does an update on each batch to warm up, then
---intervals times the same updates, which are timed: forward, backward, clipping, step. The result is printed and
-written to benchmarks/results/training.md.
+--intervals times the same updates, which are timed: forward, backward, clipping, step. Where others use the machine
+meanwhile, an interval is done again. The result is printed and written to benchmarks/results/training.md.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tqdm import tqdm
 
 from benchmarks.multi30k import Work, data_overrides, machine_facts
 from benchmarks.programs import ROOT, pythons
-from benchmarks.training_peers.runs import THREADS, Run, System, train
+from benchmarks.training_peers.runs import N_TRIES, QUIET_CORES, THREADS, Run, System, train
 from benchmarks.training_peers.task import Batch, Task
 from data.batches import EpochPlan, Integers, collate, longer_side
 from data.prepared import ParallelIds, load_prepared
@@ -252,6 +252,11 @@ def describe(
         cells += [f"{done / median(peaks[precision]):.1%}", f"{memory:.2f}" if memory else "—"]
         lines.append(f"| {' | '.join(cells)} |")
     lines += ["", *goals(rows, rates, workload.shape.goal)]
+    if n_disturbed := sum(run.n_disturbed for runs in results.values() for run in runs):
+        n_all = sum(len(run.tokens_per_second) for runs in results.values() for run in runs)
+        lines.append(
+            f"- {n_disturbed} of {n_all} intervals were disturbed by other work on the machine, {N_TRIES} times"
+        )
     lines += [f"- not measured: {reason}" for reason in failures.values()]
     versions = sorted({runs[0].version for runs in results.values() if runs})
     lines += ["", f"Versions: {'; '.join(versions)}.", ""]
@@ -306,7 +311,10 @@ def head(n_rounds: int, n_intervals: int, missing: Sequence[str]) -> str:
     lines += [
         f"{facts['cores']} cores of {facts['cpu']}; {facts['system']}; {facts['date']}; {THREADS} threads; medians"
     ]
-    lines += [f"of {n_rounds} rounds in turn, {n_intervals} intervals each.", "", ABOUT]
+    lines += [
+        f"of {n_rounds} rounds in turn, {n_intervals} intervals each; an interval in which other processes took more"
+    ]
+    lines += [f"than {QUIET_CORES} cores is done again, up to {N_TRIES} times, and the quietest counts.", "", ABOUT]
     if slow := [PEERS[name] for name in SLOW if name not in missing and n_rounds > SLOW[name]]:
         lines.append(f"In the first round alone, because slow: {', '.join(slow)}.\n")
     if missing:

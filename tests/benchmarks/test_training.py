@@ -136,7 +136,15 @@ def test_the_table_has_medians_of_all_intervals_with_least_and_most(workload: Wo
     assert cells["this project, fp32"][3:] == ["20.0%", "1.50"]
     assert cells["this project, auto: bf16"][3] == "30.0%"  # of the peak of its own precision
     assert "broken" not in cells
+    assert "disturbed" not in "\n".join(lines)
     assert "- not measured: broken: out of breath" in lines
+
+
+def test_the_table_says_how_many_intervals_others_disturbed(workload: Workload) -> None:
+    results = {row.name: [replace(run("fp32", 1, 2), n_disturbed=row.name == "fast")] for row in ROWS}
+    lines = describe(workload, ROWS, results, {"fp32": [1.0], "bf16": [1.0]}, {}).splitlines()
+    (line,) = [line for line in lines if "disturbed" in line]
+    assert line.startswith("- 1 of 10 intervals")
 
 
 def test_the_goal_is_measured_on_the_fastest_of_the_others() -> None:
