@@ -15,6 +15,7 @@ meanwhile, an interval is done again. The result is printed and written to bench
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -29,8 +30,9 @@ import torch
 from tqdm import tqdm
 
 from benchmarks.multi30k import Work, data_overrides, machine_facts
+from benchmarks.others import wait_until_quiet
 from benchmarks.programs import ROOT, pythons
-from benchmarks.training_peers.runs import N_TRIES, QUIET_CORES, THREADS, Run, System, train
+from benchmarks.training_peers.runs import N_TRIES, PATIENCE_SECONDS, QUIET_CORES, THREADS, Run, System, train
 from benchmarks.training_peers.task import Batch, Task
 from data.batches import EpochPlan, Integers, collate, longer_side
 from data.prepared import ParallelIds, load_prepared
@@ -196,6 +198,7 @@ def in_turn(
     torch.set_num_threads(THREADS)
     with tqdm(total=n_rounds * len(rows), desc=workload.name, unit="run", dynamic_ncols=True) as bar:
         for number in range(n_rounds):
+            wait_until_quiet(os.getpid(), QUIET_CORES, PATIENCE_SECONDS)
             for precision, found in peaks.items():
                 found.append(measure_peak(torch.device("cpu"), DTYPES[precision]))
             for row in rows:
@@ -254,9 +257,7 @@ def describe(
     lines += ["", *goals(rows, rates, workload.shape.goal)]
     if n_disturbed := sum(run.n_disturbed for runs in results.values() for run in runs):
         n_all = sum(len(run.tokens_per_second) for runs in results.values() for run in runs)
-        lines.append(
-            f"- {n_disturbed} of {n_all} intervals were disturbed by other work on the machine, {N_TRIES} times"
-        )
+        lines.append(f"- {n_disturbed} of {n_all} intervals: disturbed by other processes in each of {N_TRIES} tries")
     lines += [f"- not measured: {reason}" for reason in failures.values()]
     versions = sorted({runs[0].version for runs in results.values() if runs})
     lines += ["", f"Versions: {'; '.join(versions)}.", ""]
@@ -308,13 +309,12 @@ def head(n_rounds: int, n_intervals: int, missing: Sequence[str]) -> str:
     command = (__doc__ or "").split("\n")[2].strip()
     facts = machine_facts()
     lines = ["# Training beside that of others", "", f"    {command}", ""]
+    machine = f"{facts['cores']} cores of {facts['cpu']}; {facts['system']}; {facts['date']}"
+    lines += [f"{machine}; {THREADS} threads; medians of {n_rounds} rounds in turn, {n_intervals} intervals each."]
     lines += [
-        f"{facts['cores']} cores of {facts['cpu']}; {facts['system']}; {facts['date']}; {THREADS} threads; medians"
+        f"An interval is done again if other processes took more than {QUIET_CORES} cores meanwhile; of {N_TRIES}"
     ]
-    lines += [
-        f"of {n_rounds} rounds in turn, {n_intervals} intervals each; an interval in which other processes took more"
-    ]
-    lines += [f"than {QUIET_CORES} cores is done again, up to {N_TRIES} times, and the quietest counts.", "", ABOUT]
+    lines += ["tries the quietest counts.", "", ABOUT]
     if slow := [PEERS[name] for name in SLOW if name not in missing and n_rounds > SLOW[name]]:
         lines.append(f"In the first round alone, because slow: {', '.join(slow)}.\n")
     if missing:
