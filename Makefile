@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 CORPORA ?=
+PEERS ?=
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 # One process per core, each with one thread: two threads per process would fight for the cores.
@@ -12,6 +13,7 @@ help:
 	@echo "make demo       the whole path on a small built-in corpus: prepare, train, translate, evaluate, draw (5 minutes)"
 	@echo "make test       lint, types and the fast tests (CORPORA=DIR adds tests on real corpora)"
 	@echo "make test-slow  the tests that take minutes: kills at random moments, long runs"
+	@echo "make bench      speed of training on Multi30k, CORPORA=DIR, beside other toolkits, PEERS=DIR (under 15 minutes)"
 	@echo "make check      lint and types only"
 	@echo "make format     put the code into the house's form"
 	@echo "make docs       write the generated pages of docs/ anew"
@@ -36,6 +38,12 @@ test: check
 test-slow: $(INSTALLED)
 	$(PYTEST) -m slow
 
+# PEERS: what benchmarks/install_peers.sh has made; without it ours and a plain PyTorch loop.
+bench: $(INSTALLED)
+	@test -n "$(CORPORA)" || { echo "make bench needs CORPORA=DIR, where DIR/multi30k holds train.en.gz …" >&2; exit 2; }
+	$(BIN)/python benchmarks/training.py --data $(CORPORA)/multi30k \
+		$(foreach name,fairseq hugging_face eole joeynmt,$(if $(wildcard $(PEERS)/$(name)/bin/python),--venv $(name)=$(PEERS)/$(name)))
+
 check: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -51,4 +59,4 @@ docs: $(INSTALLED)
 clean:
 	rm -rf demo prepared/demo runs/demo .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.PHONY: help demo test test-slow check format docs clean
+.PHONY: help demo test test-slow bench check format docs clean

@@ -3,19 +3,15 @@
     python benchmarks/decoding.py --model DIR --data DIR --venv NAME=DIR …
 
 --model is a run or model directory trained on Multi30k, --data holds test_2016_flickr.{en,de}.gz. Each toolkit lives in
-a virtual environment of its own, as the text of its program in benchmarks/decoding_peers/ says:
+a virtual environment of its own; NAME is ctranslate2, hugging_face, fairseq, eole or joeynmt, and
 
-    ctranslate2=DIR      pip install ctranslate2==4.8.5 numpy
-    hugging_face=DIR     pip install torch==2.13.0 transformers==5.24.0
-    fairseq=DIR          pip install 'pip<24.1'; pip install torch==2.13.0 fairseq==0.12.2
-    eole=DIR             pip install torch==2.13.0 eole==0.6.4 aiohttp
-    joeynmt=DIR          pip install torch==2.13.0 joeynmt==2.3.0 importlib_metadata sentencepiece==0.2.0
+    benchmarks/install_peers.sh DIR
 
-One that is not given is left out. All get ids and give ids, only ours reads and writes text. They decode with beam 5,
-scores are mean log-probabilities, batches hold sentences of like length. Two networks: the trained one, and one of the
-paper's base size with random weights, whose outputs are all made as long as the references are on the mean. Every
-decoding is a fresh process; what is timed is decoding alone, once the program is loaded and warm. The result is printed
-and written to benchmarks/results/decoding.md.
+makes DIR/NAME for all of them. One that is not given is left out. All get ids and give ids, only ours reads and writes
+text. They decode with beam 5, scores are mean log-probabilities, batches hold sentences of like length. Two networks:
+the trained one, and one of the paper's base size with random weights, whose outputs are all made as long as the
+references are on the mean. Every decoding is a fresh process; what is timed is decoding alone, once the program is
+loaded and warm. The result is printed and written to benchmarks/results/decoding.md.
 """
 
 from __future__ import annotations
@@ -36,15 +32,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # to run like t
 import torch
 from tqdm import tqdm
 
-from benchmarks.decoding_peers.runs import ROOT, Run, System, decode, seconds_to_first_line
+from benchmarks.decoding_peers.runs import Run, System, decode, seconds_to_first_line
 from benchmarks.decoding_peers.task import Task
 from benchmarks.multi30k import machine_facts
+from benchmarks.programs import ROOT, pythons
 from data.lines import read_lines, write_lines
 from data.vocabulary import Vocabulary
 from transformer.command_line import CommandParser, run_command
 from transformer.config import ModelSettings
 from transformer.config_translate import TranslateSettings
-from transformer.errors import ConfigError, RunError
+from transformer.errors import RunError
 from transformer.model import Transformer
 from transformer.model_directory import Model, distinct, load_model, new_network, save_model
 
@@ -104,7 +101,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     work = args.work.resolve() / "decoding"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    rows = systems(pythons(args.venv))
+    venvs = pythons(args.venv, PEERS)
+    rows = systems(venvs)
     rows = [row for row in rows if not args.only or args.only in row.name or row.name == REFERENCE]
     model = load_model(args.model)
     pages, made = [], workloads(model, args.data, args.lines, args.base_lines, work)
@@ -114,25 +112,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(pages[-1])
     pages.append(describe_profile([workload.task for workload in made]))
     pages.append(describe_start(args.model.resolve(), args.data, model.src_lang, work))
-    page = "\n".join([head(args.rounds, sorted(set(PEERS) - pythons(args.venv).keys())), *pages])
+    page = "\n".join([head(args.rounds, sorted(set(PEERS) - venvs.keys())), *pages])
     path = ROOT / "benchmarks/results/decoding.md"
     path.write_text(page, encoding="utf-8")
     print(page, f"wrote {path}", sep="\n")
     return 0
-
-
-def pythons(arguments: Sequence[str]) -> dict[str, Path]:
-    """The interpreters of NAME=DIR. Raises ConfigError when one is not there."""
-    found = {}
-    for argument in arguments:
-        name, _, folder = argument.partition("=")
-        python = Path(folder).resolve() / "bin/python"
-        if name not in PEERS:
-            raise ConfigError(f"--venv {argument}: NAME is one of {', '.join(PEERS)}")
-        if not python.exists():
-            raise ConfigError(f"--venv {argument}: there is no {python}; make it with python -m venv DIR")
-        found[name] = python
-    return found
 
 
 def systems(venvs: Mapping[str, Path]) -> list[System]:

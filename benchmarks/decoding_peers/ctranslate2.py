@@ -1,7 +1,4 @@
-"""CTranslate2 with our weights: `inter` translations at a time, `intra` threads each.
-
-pip install ctranslate2==4.8.5 numpy
-"""
+"""CTranslate2 with our weights: `inter` translations at a time, `intra` threads each."""
 
 from __future__ import annotations
 

@@ -1,12 +1,9 @@
-"""eole: speed only. Its decoder is pre-norm, so ours do not fit: it has weights of its own, drawn at random.
-
-pip install torch==2.13.0 eole==0.6.4 aiohttp
-"""
+"""eole: speed only. Its decoder is pre-norm, so ours do not fit: it has weights of its own, drawn at random."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -28,11 +25,8 @@ def load(task: Task, options: dict[str, Any]) -> Peer:
     """`threads` of the options are PyTorch's."""
     torch.set_num_threads(options["threads"])
     assert task.length, "a network with random weights needs a length to stop at"
-    pieces = [*SPECIAL.values(), *(str(piece) for piece in range(len(SPECIAL), task.vocab_size))]
-    vocabulary = pyonmttok.build_vocab_from_tokens(pieces)
-    vocabulary.default_id = pieces.index("<unk>")
-    vocabularies = {"src": vocabulary, "tgt": vocabulary, "specials": SPECIAL, "decoder_start_token": "<s>"}
-    settings = model_settings(task)
+    vocabularies = made_vocabularies(task.vocab_size)
+    settings = model_settings(task.network)
     rules = PredictConfig(
         model_path="none",
         src="none",
@@ -48,12 +42,7 @@ def load(task: Task, options: dict[str, Any]) -> Peer:
         self_attn_backend="pytorch",
     )
     network = EncoderDecoderModel.build(settings, vocabularies, rules)
-    torch.manual_seed(1)
-    for name, parameter in network.named_parameters():  # what eole leaves as it lay in memory
-        if parameter.dim() > 1:
-            nn.init.xavier_uniform_(parameter)
-        elif name.endswith("bias"):
-            nn.init.zeros_(parameter)
+    draw_weights(network)
     network.eval()
     translator = Translator(
         network,
@@ -79,9 +68,26 @@ def load(task: Task, options: dict[str, Any]) -> Peer:
     return Peer(f"eole {version('eole')}, torch {torch.__version__}", decode)
 
 
-def model_settings(task: Task) -> TransformerModelConfig:
-    """The sizes of our network."""
-    sizes = task.network
+def made_vocabularies(vocab_size: int) -> dict[str, Any]:
+    """Two, the same, with our ids."""
+    pieces = [*SPECIAL.values(), *(str(piece) for piece in range(len(SPECIAL), vocab_size))]
+    vocabulary = pyonmttok.build_vocab_from_tokens(pieces)
+    vocabulary.default_id = pieces.index("<unk>")
+    return {"src": vocabulary, "tgt": vocabulary, "specials": SPECIAL, "decoder_start_token": "<s>"}
+
+
+def draw_weights(network: nn.Module) -> None:
+    """Give weights to what eole leaves as it lay in memory."""
+    torch.manual_seed(1)
+    for name, parameter in network.named_parameters():
+        if parameter.dim() > 1:
+            nn.init.xavier_uniform_(parameter)
+        elif name.endswith("bias"):
+            nn.init.zeros_(parameter)
+
+
+def model_settings(sizes: Mapping[str, Any]) -> TransformerModelConfig:
+    """The sizes of our ModelSettings."""
     return TransformerModelConfig(
         encoder={"layers": sizes["n_encoder_layers"]},
         decoder={"layers": sizes["n_decoder_layers"]},

@@ -1,13 +1,9 @@
-"""fairseq with our weights.
-
-python -m venv DIR && DIR/bin/pip install 'pip<24.1'          later ones refuse the metadata of omegaconf 2.0
-DIR/bin/pip install torch==2.13.0 fairseq==0.12.2             builds Cython and C++ extensions
-"""
+"""fairseq with our weights."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from types import SimpleNamespace
 from typing import Any
@@ -51,10 +47,7 @@ dataclasses.dataclass = plain_dataclass
 def load(task: Task, options: dict[str, Any]) -> Peer:
     """`threads` of the options are PyTorch's."""
     torch.set_num_threads(options["threads"])
-    dictionary = Dictionary()
-    for piece in range(len(dictionary), task.vocab_size):
-        dictionary.add_symbol(str(piece))
-    dictionary.pad_index, dictionary.unk_index, dictionary.bos_index, dictionary.eos_index = range(4)
+    dictionary = made_dictionary(task.vocab_size)
     network = filled(task, dictionary)
     generator = SequenceGenerator(
         [network],
@@ -80,11 +73,20 @@ def load(task: Task, options: dict[str, Any]) -> Peer:
     return Peer(f"fairseq {version('fairseq')}, torch {torch.__version__}", decode)
 
 
-def filled(task: Task, dictionary: Dictionary) -> TransformerModelBase:
-    """A model of fairseq's that computes what our network does."""
-    sizes = task.network
+def made_dictionary(vocab_size: int) -> Dictionary:
+    """One with our ids."""
+    dictionary = Dictionary()
+    for piece in range(len(dictionary), vocab_size):
+        dictionary.add_symbol(str(piece))
+    dictionary.pad_index, dictionary.unk_index, dictionary.bos_index, dictionary.eos_index = range(4)
+    return dictionary
+
+
+def made_network(sizes: Mapping[str, Any], dictionary: Dictionary) -> TransformerModelBase:
+    """A model of fairseq's with the sizes and the dropout of our ModelSettings."""
     config = TransformerConfig()
     config.share_all_embeddings = True
+    config.dropout = sizes["dropout"]
     for side, settings in (("encoder", config.encoder), ("decoder", config.decoder)):
         settings.embed_dim = sizes["d_model"]
         settings.ffn_embed_dim = sizes["d_ff"]
@@ -92,10 +94,15 @@ def filled(task: Task, dictionary: Dictionary) -> TransformerModelBase:
         settings.attention_heads = sizes["n_heads"]
     config.decoder.input_dim = config.decoder.output_dim = sizes["d_model"]
     languages = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    network = TransformerModelBase.build_model(config, languages).eval()
+    return TransformerModelBase.build_model(config, languages)
+
+
+def filled(task: Task, dictionary: Dictionary) -> TransformerModelBase:
+    """A model of fairseq's that computes what our network does."""
+    network = made_network(task.network, dictionary).eval()
     weights = separate(task.weights())
     copy_into(network.encoder.embed_tokens.weight, weights[EMBEDDINGS])
-    positions = sinusoidal_positions(LONGEST, sizes["d_model"])
+    positions = sinusoidal_positions(LONGEST, task.network["d_model"])
     rows = torch.from_numpy(np.concatenate([np.zeros_like(positions[:1]), positions]))
     for side, names in (("encoder", FAIRSEQ_ENCODER), ("decoder", FAIRSEQ_DECODER)):
         half = getattr(network, side)

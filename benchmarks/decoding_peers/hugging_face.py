@@ -1,11 +1,8 @@
-"""Hugging Face's MarianMTModel with our weights.
-
-pip install torch==2.13.0 transformers==5.24.0
-"""
+"""Hugging Face's MarianMTModel with our weights."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -66,11 +63,10 @@ def load(task: Task, options: dict[str, Any]) -> Peer:
     return Peer(f"transformers {transformers.__version__}, torch {torch.__version__}", decode)
 
 
-def filled(task: Task) -> MarianMTModel:
-    """A MarianMTModel that computes what our network does."""
-    sizes = task.network
+def made_network(sizes: Mapping[str, Any], vocab_size: int) -> MarianMTModel:
+    """A MarianMTModel with the sizes and the dropout of our ModelSettings."""
     config = MarianConfig(
-        vocab_size=task.vocab_size,
+        vocab_size=vocab_size,
         d_model=sizes["d_model"],
         encoder_layers=sizes["n_encoder_layers"],
         decoder_layers=sizes["n_decoder_layers"],
@@ -78,6 +74,7 @@ def filled(task: Task) -> MarianMTModel:
         decoder_attention_heads=sizes["n_heads"],
         encoder_ffn_dim=sizes["d_ff"],
         decoder_ffn_dim=sizes["d_ff"],
+        dropout=sizes["dropout"],
         activation_function="relu",
         scale_embedding=True,
         max_position_embeddings=LONGEST,
@@ -89,13 +86,18 @@ def filled(task: Task) -> MarianMTModel:
         decoder_start_token_id=BOS_ID,
         forced_eos_token_id=None,
     )
-    network = MarianMTModel(config).eval()
+    return MarianMTModel(config)
+
+
+def filled(task: Task) -> MarianMTModel:
+    """A MarianMTModel that computes what our network does."""
+    network = made_network(task.network, task.vocab_size).eval()
     weights = separate(task.weights())
     copy_into(network.model.shared.weight, weights[EMBEDDINGS])
     network.tie_weights()
     for side, names in (("encoder", FAIRSEQ_ENCODER), ("decoder", FAIRSEQ_DECODER)):
         half = getattr(network.model, side)
-        copy_into(half.embed_positions.weight, sinusoidal_positions(LONGEST, sizes["d_model"]))
+        copy_into(half.embed_positions.weight, sinusoidal_positions(LONGEST, task.network["d_model"]))
         fill_layers(half.layers, task, weights, side, names)
     return network
 

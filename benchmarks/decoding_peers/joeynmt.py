@@ -1,11 +1,8 @@
-"""JoeyNMT with our weights. Its search divides by Wu's penalty at every step, so its outputs are others than ours.
-
-pip install torch==2.13.0 joeynmt==2.3.0 importlib_metadata sentencepiece==0.2.0
-"""
+"""JoeyNMT with our weights. Its search divides by Wu's penalty at every step, so its outputs are others than ours."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from types import SimpleNamespace
 from typing import Any
@@ -100,9 +97,8 @@ def load(task: Task, options: dict[str, Any]) -> Peer:
     return Peer(f"joeynmt {version('joeynmt')}, torch {torch.__version__}", decode)
 
 
-def filled(task: Task) -> Model:
-    """A model of JoeyNMT's that computes what our network does."""
-    sizes = task.network
+def made_network(sizes: Mapping[str, Any], vocab_size: int) -> Model:
+    """A model of JoeyNMT's with the sizes and the dropout of our ModelSettings."""
     sides = {}
     for side in ("encoder", "decoder"):
         sides[side] = {
@@ -112,11 +108,17 @@ def filled(task: Task) -> Model:
             "embeddings": {"embedding_dim": sizes["d_model"], "scale": True},
             "hidden_size": sizes["d_model"],
             "ff_size": sizes["d_ff"],
+            "dropout": sizes["dropout"],
             "layer_norm": "post",
         }
-    vocabulary = Vocabulary([str(piece) for piece in range(4, task.vocab_size)], SPECIAL)
+    vocabulary = Vocabulary([str(piece) for piece in range(4, vocab_size)], SPECIAL)
     config = {"tied_embeddings": True, "tied_softmax": True, **sides}
-    network = build_model(config, vocabulary, vocabulary).eval()
+    return build_model(config, vocabulary, vocabulary)
+
+
+def filled(task: Task) -> Model:
+    """A model of JoeyNMT's that computes what our network does."""
+    network = made_network(task.network, task.vocab_size).eval()
     weights = separate(task.weights())
     table = weights[EMBEDDINGS]
     copy_into(network.src_embed.lut.weight, table[[UNK_ID, PAD_ID, *range(2, len(table))]])

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.programs import Program, watched
 from transformer.errors import RunError
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-PATIENCE = 600  # seconds after which a program is ended: it hangs
 
 
 @dataclass(frozen=True)
@@ -54,9 +48,9 @@ def decode(system: System, folder: Path, log: Path, batch_sizes: Sequence[int]) 
         RunError: it failed; the message ends with what it printed last.
     """
     n = system.processes
-    programs = [_Program(system, folder, log, (i * system.every, n * system.every), batch_sizes) for i in range(n)]
+    programs = [_started(system, folder, log, (i * system.every, n * system.every), batch_sizes) for i in range(n)]
     try:
-        with _watched([program.process.pid for program in programs]) as peak:
+        with watched([program.process.pid for program in programs]) as peak:
             ready = [program.answer() for program in programs]
             for program in programs:
                 program.go()
@@ -77,90 +71,11 @@ def decode(system: System, folder: Path, log: Path, batch_sizes: Sequence[int]) 
     )
 
 
-class _Program:
+def _started(system: System, folder: Path, log: Path, part: tuple[int, int], batch_sizes: Sequence[int]) -> Program:
     """One process of a system, spoken to as `benchmarks.decoding_peers.task` says."""
-
-    def __init__(
-        self, system: System, folder: Path, log: Path, part: tuple[int, int], batch_sizes: Sequence[int]
-    ) -> None:
-        self.name, self.log = system.name, log
-        options = {**system.options, "part": part, "threads": system.threads, "batch_sizes": list(batch_sizes)}
-        command = [str(system.python), "-m", f"benchmarks.decoding_peers.{system.program}", str(folder)]
-        threads = {f"{library}_NUM_THREADS": str(system.threads) for library in ("OMP", "MKL", "OPENBLAS")}
-        with log.open("ab") as stream:
-            stream.write(f"--- {system.name}\n".encode())
-            stream.flush()
-            self.process = subprocess.Popen(
-                [*command, json.dumps(options)],
-                cwd=ROOT,
-                env={**os.environ, **threads, "HF_HUB_OFFLINE": "1"},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stream,
-                encoding="utf-8",
-            )
-        self.timer = threading.Timer(PATIENCE, self.process.kill)
-        self.timer.start()
-
-    def answer(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            last = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1]
-            raise RunError(f"{self.name}: ended with exit code {self.process.wait()}, in {self.log.name} last: {last}")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def go(self) -> None:
-        assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # it has died; asked for an answer, it gives none
-            self.process.stdin.write("\n")
-            self.process.stdin.flush()
-
-    def end(self) -> None:
-        self.timer.cancel()
-        assert self.process.stdin is not None and self.process.stdout is not None
-        try:
-            self.process.stdin.close()
-            self.process.wait(20)
-        except (BrokenPipeError, subprocess.TimeoutExpired):
-            self.process.kill()
-            self.process.wait()
-        self.process.stdout.close()
-
-
-@contextmanager
-def _watched(pids: Sequence[int]) -> Iterator[list[int]]:
-    """Collect, while it lasts, the largest sum of the resident bytes of these processes and all they started.
-
-    Pages that several of them share count for each. Looked at ten times a second; 0 where there is no /proc.
-    """
-    peak, over = [0], threading.Event()
-
-    def watch() -> None:
-        while not over.wait(0.1):
-            peak[0] = max(peak[0], sum(map(_resident_bytes, pids)))
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield peak
-    finally:
-        over.set()
-        thread.join()
-
-
-def _resident_bytes(pid: int) -> int:
-    """Of a process and its descendants."""
-    folder = Path("/proc") / str(pid)
-    try:
-        own = int((folder / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        children = [
-            int(child) for task in (folder / "task").iterdir() for child in (task / "children").read_text().split()
-        ]
-    except (OSError, IndexError):  # it has just ended, or there is no /proc
-        return 0
-    return own + sum(map(_resident_bytes, children))
+    command = ["-m", f"benchmarks.decoding_peers.{system.program}", str(folder)]
+    options = {**system.options, "part": part, "threads": system.threads, "batch_sizes": list(batch_sizes)}
+    return Program(system.name, system.python, command, options, system.threads, log)
 
 
 def seconds_to_first_line(command: Sequence[str], folder: Path) -> float:

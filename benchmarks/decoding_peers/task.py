@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import numpy.typing as npt
@@ -83,8 +83,7 @@ class Peer:
 
 def serve(load: Callable[[Task, dict[str, Any]], Peer]) -> None:
     """Do what the module's text says with the toolkit that `load` gives."""
-    answers = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
-    os.dup2(2, 1)  # what libraries print is no answer
+    answers = answer_stream()
     options = json.loads(sys.argv[2])
     task = Task.load(Path(sys.argv[1])).part(*options["part"])
     peer = load(task, options)
@@ -96,6 +95,13 @@ def serve(load: Callable[[Task, dict[str, Any]], Peer]) -> None:
         seconds = time.perf_counter() - begin
         print(json.dumps({"seconds": seconds, "outputs": decoded.outputs, "tokens": decoded.n_tokens}), file=answers)
         sys.stdin.read()
+
+
+def answer_stream() -> TextIO:
+    """Standard output, from here on for answers alone."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
+    os.dup2(2, 1)  # what libraries print is no answer
+    return answers
 
 
 def fastest(peer: Peer, task: Task, batch_sizes: Sequence[int]) -> int:
