@@ -311,10 +311,8 @@ def head(n_rounds: int, n_intervals: int, missing: Sequence[str]) -> str:
     lines = ["# Training beside that of others", "", f"    {command}", ""]
     machine = f"{facts['cores']} cores of {facts['cpu']}; {facts['system']}; {facts['date']}"
     lines += [f"{machine}; {THREADS} threads; medians of {n_rounds} rounds in turn, {n_intervals} intervals each."]
-    lines += [
-        f"An interval is done again if other processes took more than {QUIET_CORES} cores meanwhile; of {N_TRIES}"
-    ]
-    lines += ["tries the quietest counts.", "", ABOUT]
+    lines += [f"An interval is done again if other processes took more than {QUIET_CORES} cores meanwhile;"]
+    lines += [f"of {N_TRIES} tries the quietest counts.", "", ABOUT]
     if slow := [PEERS[name] for name in SLOW if name not in missing and n_rounds > SLOW[name]]:
         lines.append(f"In the first round alone, because slow: {', '.join(slow)}.\n")
     if missing:

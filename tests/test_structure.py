@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ("preprocess", "train", "translate", "evaluate")
-NETWORK = ("masks", "attention", "layers", "embeddings", "encoder", "cache", "decoder", "model")
+NETWORK = ("precision", "masks", "attention", "layers", "embeddings", "encoder", "cache", "decoder", "model")
 
 SETTINGS = (
     "config",

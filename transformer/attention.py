@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transformer.config import ModelSettings
-from transformer.device import is_autocasting
 from transformer.embeddings import Rotation, rotate
 from transformer.masks import PackedMask
+from transformer.precision import is_autocasting
 
 Form = Literal["explicit", "fused"]
 

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from transformer.attention import KeyValues, MultiHeadAttention, Past
 from transformer.cache import DecoderCache
 from transformer.config import ModelSettings
-from transformer.device import product_type
 from transformer.embeddings import Rotation, TokenEmbedding, rotary_positions, rotations
 from transformer.layers import FeedForward, Residual, layer_drop, make_norm
 from transformer.masks import PackedMask, for_products, positions_of, subsequent_mask
+from transformer.precision import product_type
 
 
 class DecoderLayer(nn.Module):

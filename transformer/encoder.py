@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from transformer.attention import MultiHeadAttention
 from transformer.config import ModelSettings
-from transformer.device import product_type
 from transformer.embeddings import Rotation, TokenEmbedding, rotations
 from transformer.layers import FeedForward, Residual, layer_drop, make_norm
 from transformer.masks import PackedMask, for_products, positions_of
+from transformer.precision import product_type
 
 
 class EncoderLayer(nn.Module):

@@ -22,8 +22,8 @@ from transformer.training.update import update
 def load(task: Task, options: dict[str, Any]) -> Peer:
     """`precision` of the options is that of TrainSettings; `threads` are PyTorch's."""
     settings = Settings(model=ModelSettings(**task.network), train=train_settings(task, options))
-    prepare_cpu(settings.train.threads)
     prepared, device = load_prepared(Path(task.prepared)), torch.device("cpu")
+    prepare_cpu(settings.train, prepared.train)
     state, _ = build(settings, prepared, device)
     choices = choose(state.network, prepared, settings, device)
     state.scaler = make_scaler(choices)

@@ -12,9 +12,9 @@ from torch.autograd.function import once_differentiable
 from data.batches import Batch
 from data.packing import AnyBatch, PackedBatch
 from data.vocabulary import PAD_ID
-from transformer.device import product_type
 from transformer.masks import PackedMask, Segments, padding_mask
 from transformer.model import Transformer
+from transformer.precision import product_type
 
 CHUNK_ROWS = 512  # tokens whose logits exist at once
 _GPU_CHUNK_ROWS = 4096  # likewise, of packed batches on GPUs: each chunk costs a pass over the matrix's gradient

@@ -146,7 +146,7 @@ def make_plan(settings: Settings, prepared: Prepared) -> str:
 def measure_plan(settings: Settings, prepared: Prepared) -> Plan:
     """Build what a run would train, look at its data, and time it; raises what `make_plan` does."""
     wanted, train = settings.train, prepared.train
-    prepare_cpu(wanted.threads)
+    prepare_cpu(wanted, train)
     device = choose_device(wanted.device)
     refuse_impossible_mixing(settings, prepared)
     if isinstance(wanted.max_tokens, int):

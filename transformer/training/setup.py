@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 from tqdm import tqdm
 
 from data.batches import longer_side, over_budget
-from data.prepared import Prepared
-from transformer.config import Settings
+from data.prepared import ParallelIds, Prepared
+from transformer.config import Settings, TrainSettings
 from transformer.device import choose_device
 from transformer.errors import RunError
 from transformer.model_directory import Model, new_network, vocabulary_hashes
@@ -31,6 +31,9 @@ from transformer.training.run_directory import RunDirectory
 from transformer.training.sharding import shard
 from transformer.training.state import TrainingState
 
+_PRODUCTS_OF_A_BATCH = 64  # that are compiled for a batch of another shape, about; whatever the number of layers
+_MANY_PRODUCTS = 16_384
+
 
 def set_up(
     settings: Settings, prepared: Prepared, run: RunDirectory, group: Group = ALONE
@@ -41,7 +44,7 @@ def set_up(
         ConfigError: the device is not there.
         RunError: nothing to train on; or the run directory is of other settings, another vocabulary, or damaged.
     """
-    prepare_cpu(settings.train.threads)
+    prepare_cpu(settings.train, prepared.train)
     device = choose_device(settings.train.device)
     if not len(prepared.train):
         raise RunError("the prepared data hold no training pair: run preprocess.py with other text or filters")
@@ -100,14 +103,16 @@ def build(
     return state, model
 
 
-def prepare_cpu(threads: int | None) -> None:
+def prepare_cpu(settings: TrainSettings, corpus: ParallelIds) -> None:
     """Settings of PyTorch's CPU side; to be made before the first product."""
-    if threads is not None:
-        torch.set_num_threads(threads)
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
     torch.set_flush_denormal(True)  # numbers too small for their exponent cost a CPU a hundred times the others
-    # oneDNN compiles bf16 products for each shape and keeps 1,024 of them. The shapes of an epoch come back in the next
-    # one but are more: on Multi30k they pushed each other out, which cost a fifth of the speed and grew the memory.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16384")
+    # oneDNN compiles bf16 products for each shape and keeps 1,024 of them. Where all of an epoch fit, more room pays: on
+    # Multi30k they pushed each other out, a fifth of the speed. Where they do not fit, more only cost memory and search.
+    batch_tokens = min(settings.batch_tokens, settings.max_tokens if isinstance(settings.max_tokens, int) else 2**31)
+    if len(corpus.tgt.ids) // batch_tokens * _PRODUCTS_OF_A_BATCH <= _MANY_PRODUCTS:
+        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_MANY_PRODUCTS))
 
 
 def _checkpoint_to_go_on_from(run: RunDirectory, prepared: Prepared) -> Path | None:
