@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # to run like t
 import numpy as np
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from data.batches import collate
 from data.packing import AnyBatch, PackedShape, pack_one
@@ -107,6 +108,7 @@ class Page:
             f"{name}, torch {torch.__version__}.",
         ]
         self.rows: list[str] = []
+        self.bar = tqdm(total=3 + len(WAYS) + len(sizes.models), unit="part", dynamic_ncols=True)
 
     def part(self, name: str, measure: Callable[[], str]) -> None:
         """Measure, and note the figures, or why there are none."""
@@ -123,7 +125,8 @@ class Page:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         self.rows.append(f"| {name} | {found} | {time.perf_counter() - begin:.1f} |")
-        print(self.rows[-1], flush=True)
+        self.bar.write(self.rows[-1])
+        self.bar.update()
         if self.path is not None:
             self.path.write_text(self.text(), encoding="utf-8")
 
@@ -160,6 +163,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         page.part(f"{way.model}, {way.batching}, {mode}", lambda way=way: time_updates(way, sizes, corpus, peak))  # type: ignore[misc]
     for model in sizes.models:
         page.part(f"largest packed micro-batch of {model}", lambda model=model: largest(model, sizes))  # type: ignore[misc]
+    page.bar.close()
     print("\n" + page.text())
     return 1 if page.n_failed else 0
 

@@ -1,7 +1,7 @@
 """How fast is a product with a packed matrix? `python benchmarks/linear.py`
 
 Times, in turn and on one thread, the linear maps of a decoder's step: `torch.nn.functional.linear`, and packed as
-`transformer/inference/packed.py` does it, in fp32 and bf16. Prints GFLOP/s, the medians. `set-up` is what a packed
+`transformer/inference/prepacked.py` does it, in fp32 and bf16. Prints GFLOP/s, the medians. `set-up` is what a packed
 product in fp32 takes longer the first time that it meets a number of rows.
 """
 
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from transformer.command_line import CommandParser, run_command
 from transformer.errors import ConfigError
-from transformer.inference.packed import PackedLinear, can_pack
+from transformer.inference.prepacked import PrepackedLinear, can_prepack
 
 SHAPES = [(128, 384), (128, 256), (128, 10_000), (512, 1536), (512, 2048), (2048, 512), (512, 10_000)]
 ROWS = (40, 160, 320)
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = CommandParser(prog="benchmarks/linear.py", description=(__doc__ or "").split("\n\n", 1)[1])
     parser.add_argument("--repeats", type=int, default=30, metavar="N", help="timed products of each (30)")
     args = parser.parse_args(argv)
-    if not can_pack(torch.device("cpu")):
+    if not can_prepack(torch.device("cpu")):
         raise ConfigError("there are no packed products here: they need an x86 processor and a PyTorch with oneDNN")
     torch.set_num_threads(1)
     print(f"PyTorch {torch.__version__}, one thread, GFLOP/s")
@@ -38,8 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with torch.inference_mode():
         for inner, outer in SHAPES:
             linear = nn.Linear(inner, outer, bias=False)
-            packed = PackedLinear(linear)
-            ways: list[Callable[[Tensor], Tensor]] = [linear, packed, PackedLinear(linear, torch.bfloat16)]
+            packed = PrepackedLinear(linear)
+            ways: list[Callable[[Tensor], Tensor]] = [linear, packed, PrepackedLinear(linear, torch.bfloat16)]
             for n_rows in ROWS:
                 x = torch.randn(n_rows, inner)
                 rates = [2 * n_rows * inner * outer / seconds / 1e9 for seconds in in_turn(ways, x, args.repeats)]

@@ -7,10 +7,11 @@ the training data is two integers: epoch and update.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +24,25 @@ from data.vocabulary import BOS_ID, EOS_ID, PAD_ID
 Integers = npt.NDArray[np.integer]
 
 
+class TensorFields:
+    """A frozen dataclass of which some fields are tensors: moved together."""
+
+    def to(self, device: torch.device) -> Self:
+        """Copy the tensors to a device; not waited for where they are pinned."""
+        return self if device.type == "cpu" else self._each(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pin(self) -> Self:
+        """The same in memory from which a GPU fetches it by itself."""
+        return self._each(Tensor.pin_memory)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        changed = copy.copy(self)
+        vars(changed).update((name, change(each)) for name, each in vars(self).items() if isinstance(each, Tensor))
+        return changed
+
+
 @dataclass(frozen=True)
-class Batch:
+class Batch(TensorFields):
     """Sentence pairs padded to one length per side.
 
     The target is shifted (§3.1): of [a, b] the decoder reads tgt_in = [bos, a, b] and learns tgt_out = [a, b, eos].
@@ -51,18 +69,6 @@ class Batch:
     def n_pairs(self) -> int:
         """Rows."""
         return len(self.src)
-
-    def to(self, device: torch.device) -> Batch:
-        """Copy the tensors to a device; not waited for where they are pinned."""
-        return self if device.type == "cpu" else self._each(lambda tensor: tensor.to(device, non_blocking=True))
-
-    def pin(self) -> Batch:
-        """The same in memory from which a GPU fetches it by itself."""
-        return self._each(Tensor.pin_memory)
-
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        changed: dict[str, Any] = {name: change(each) for name, each in vars(self).items() if isinstance(each, Tensor)}
-        return replace(self, **changed)
 
 
 def over_budget(corpus: ParallelIds, max_tokens: int) -> Integers:

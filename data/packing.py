@@ -8,17 +8,16 @@ sentences as with padding: only how it is cut into micro-batches is different.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from data.batches import Batch, Integers
+from data.batches import Batch, Integers, TensorFields
 from data.errors import DataError
 from data.prepared import IdSequences, ParallelIds
 from data.vocabulary import BOS_ID, EOS_ID, PAD_ID
@@ -56,7 +55,7 @@ class PackedShape:
 
 
 @dataclass(frozen=True)
-class PackedBatch:
+class PackedBatch(TensorFields):
     """Sentence pairs one behind the other, then filler, then empty sentences up to B; shifted as in `Batch`.
 
     Offsets [0, 3, 7, 9, 9] of one real pair and three rooms more: it has tokens 0, 1, 2; tokens 3 to 6 and 7, 8 are
@@ -79,18 +78,6 @@ class PackedBatch:
     def n_padded(self) -> int:
         """Tokens with filler, both sides together."""
         return self.src.numel() + self.tgt_out.numel()
-
-    def to(self, device: torch.device) -> PackedBatch:
-        """Copy the tensors to a device; not waited for where they are pinned."""
-        return self if device.type == "cpu" else self._each(lambda tensor: tensor.to(device, non_blocking=True))
-
-    def pin(self) -> PackedBatch:
-        """The same in memory from which a GPU fetches it by itself."""
-        return self._each(Tensor.pin_memory)
-
-    def _each(self, change: Callable[[Tensor], Tensor]) -> PackedBatch:
-        changed: dict[str, Any] = {name: change(each) for name, each in vars(self).items() if isinstance(each, Tensor)}
-        return replace(self, **changed)
 
 
 AnyBatch = Batch | PackedBatch

@@ -87,12 +87,11 @@ class TokenEmbedding(nn.Module):
         """
         x: Tensor = self.table(ids) * self.scale
         if self.sinusoidal:
-            if position is None:
-                added = sinusoidal_positions(ids.size(1), x.size(-1), device=x.device)
-            elif isinstance(position, Tensor):
-                added = sinusoids(position, x.size(-1))
-            else:
+            if isinstance(position, int):
                 added = _stored_position(position, x.size(-1), x.device)
+            else:
+                positions = torch.arange(ids.size(1), device=x.device) if position is None else position
+                added = sinusoids(positions, x.size(-1))
             x = x + added.to(x.dtype)
         embedded: Tensor = self.norm(dropout(x, self.dropout, self.training))
         return embedded

@@ -20,7 +20,7 @@ from transformer.device import choose_device
 from transformer.errors import ConfigError, RunError
 from transformer.inference.alignment import SentencePieces, best_links, copy_unknown, word_attention
 from transformer.inference.batch_search import BatchSearch, Sentence
-from transformer.inference.packed import can_pack, pack
+from transformer.inference.prepacked import can_prepack, prepack
 from transformer.inference.requests import Request
 from transformer.inference.scoring import Forced, forced
 from transformer.inference.search.bayes_risk import best_by_risk
@@ -109,8 +109,9 @@ class Translator:
         check_shared_vocabularies(dict(zip(map(str, names), vocabularies, strict=True)))
         translator = cls([model.network for model in models], *vocabularies[0], settings, device, max_sentences)
         translator.src_lang, translator.tgt_lang = models[0].src_lang, models[0].tgt_lang
-        for network in translator.networks:  # they are nobody else's
-            pack(network)
+        if settings.precision == "fp32":
+            for network in translator.networks:  # they are nobody else's
+                prepack(network)
         return translator
 
     def translate(self, lines: Iterable[str]) -> list[str]:
@@ -342,8 +343,8 @@ def _in_precision(network: Transformer, precision: str) -> Transformer:
     if precision == "fp32":
         return network
     network, dtype = copy.deepcopy(network), PRECISIONS[precision]
-    if dtype == torch.bfloat16 and can_pack(next(network.parameters()).device):
-        pack(network, dtype)  # a CPU's attention is slower in bf16 than in fp32
+    if dtype == torch.bfloat16 and can_prepack(next(network.parameters()).device):
+        prepack(network, dtype)  # a CPU's attention is slower in bf16 than in fp32
         return network
     return network.to(dtype)
 

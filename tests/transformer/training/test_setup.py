@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +15,13 @@ from torch.testing import assert_close
 
 from data.prepared import IdSequences, ParallelIds, Prepared
 from data.vocabulary import Vocabulary
-from transformer.config import Settings
+from transformer.config import Settings, TrainSettings
 from transformer.errors import RunError
 from transformer.model_directory import Model
 from transformer.training import loop
 from transformer.training.loop import train
 from transformer.training.run_directory import RunDirectory
-from transformer.training.setup import set_up
+from transformer.training.setup import prepare_cpu, set_up
 from transformer.training.state import TrainingState
 
 MakeSettings = Callable[..., Settings]
@@ -141,3 +142,29 @@ def test_a_run_goes_on_from_the_newest_checkpoint_whatever_the_link_says(
         last.symlink_to("step-00000099" if link == "dangling" else "step-00000002")
     state, _, _ = set_up(settings, prepared, run)
     assert state.progress.step == 4
+
+
+# --- room for compiled products ---
+
+CAPACITY = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+
+
+@pytest.mark.parametrize(
+    ("n_tokens", "max_tokens", "expected"),
+    [(400_000, "auto", "16384"), (400_000, 1000, None), (40_000_000, "auto", None), (40_000_000, 4096, None)],
+)
+def test_many_compiled_products_are_kept_where_an_epoch_has_few_batches(
+    n_tokens: int, max_tokens: int | str, expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CAPACITY, "")  # so that what was there comes back
+    monkeypatch.delenv(CAPACITY)
+    settings = TrainSettings.model_validate({"batch_tokens": 4096, "max_tokens": max_tokens})
+    prepare_cpu(settings, pairs_of_lengths([n_tokens]))
+    assert os.environ.get(CAPACITY) == expected
+
+
+def test_the_users_room_for_compiled_products_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CAPACITY, "7")
+    n_threads = torch.get_num_threads()
+    prepare_cpu(TrainSettings(threads=n_threads), pairs_of_lengths([10]))
+    assert (os.environ[CAPACITY], torch.get_num_threads()) == ("7", n_threads)

@@ -20,7 +20,7 @@ TYPICAL_ROWS = 160
 """Of one product. oneDNN chooses the order for so many; others are as fast, and only very few rows are not."""
 
 
-class PackedLinear(nn.Module):
+class PrepackedLinear(nn.Module):
     """An `nn.Linear` or `StackedLinear` that can only be used, not trained or stored.
 
     Args:
@@ -36,8 +36,8 @@ class PackedLinear(nn.Module):
         self.dtype = dtype
         widths = linear.widths if isinstance(linear, StackedLinear) else [linear.out_features]
         self.whole = (0, len(widths))
-        self.packed = {
-            (first, last): _packed(linear, slice(sum(widths[:first]), sum(widths[:last])), dtype)
+        self.matrices = {
+            (first, last): _prepacked(linear, slice(sum(widths[:first]), sum(widths[:last])), dtype)
             for first, last in ranges or [self.whole]
         }
 
@@ -47,26 +47,26 @@ class PackedLinear(nn.Module):
 
     def part(self, x: Tensor, first: int, last: int) -> Tensor:
         """`StackedLinear.part`, of a range named before."""
-        weight, bias = self.packed[first, last]
+        weight, bias = self.matrices[first, last]
         output: Tensor = torch.ops.mkldnn._linear_pointwise(x.to(self.dtype), weight, bias, "none", [], "")
         return output.float()
 
 
-def pack(network: Transformer, dtype: torch.dtype = torch.float32) -> None:
-    """Replace the linear maps of a network on a CPU, if PyTorch can do that here; from then on it can only be used.
+def prepack(network: Transformer, dtype: torch.dtype = torch.float32) -> None:
+    """Replace the linear maps of an fp32 network on a CPU, if PyTorch can do that here; it can only be used then.
 
-    dtype: fp32, or bf16: everything but the products stays fp32.
+    dtype: of the products, fp32 or bf16; everything else stays fp32.
     """
-    if not can_pack(next(network.parameters()).device):
+    if not can_prepack(next(network.parameters()).device):
         return
     crossing = {layer.cross_attention.in_projection for layer in network.decoder.layers}
     for module in list(network.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear):  # queries come from elsewhere than keys and values when attention crosses
-                setattr(module, name, PackedLinear(child, dtype, [(0, 1), (1, 3)] if child in crossing else None))
+                setattr(module, name, PrepackedLinear(child, dtype, [(0, 1), (1, 3)] if child in crossing else None))
 
 
-def can_pack(device: torch.device) -> bool:
+def can_prepack(device: torch.device) -> bool:
     """Only x86: nothing else was measured. The operations are those of torch.compile, which are not documented."""
     operations = ("_reorder_linear_weight", "_linear_pointwise")
     return (
@@ -77,7 +77,7 @@ def can_pack(device: torch.device) -> bool:
     )
 
 
-def _packed(linear: nn.Linear, rows: slice, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
+def _prepacked(linear: nn.Linear, rows: slice, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
     weight = linear.weight.detach()[rows].to(dtype).contiguous()
     bias = None if linear.bias is None else linear.bias.detach()[rows].to(dtype)
     return torch.ops.mkldnn._reorder_linear_weight(weight, TYPICAL_ROWS), bias
