@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
@@ -22,6 +21,8 @@ from data.vocabulary import PAD_ID
 from transformer.config import Settings
 from transformer.errors import RunError
 from transformer.evaluation.metrics import score
+from transformer.evaluation.sentence_statistics import Floats, Statistics
+from transformer.evaluation.significance import SIGNIFICANCE, share_not_better
 from transformer.inference.translator import Translator
 from transformer.masks import padding_mask
 from transformer.model import Transformer
@@ -30,10 +31,6 @@ from transformer.training.group import Group
 from transformer.training.loss import CHUNK_ROWS
 
 _METRICS = {"bleu": BLEU(tokenize="13a", effective_order=False, force=True), "chrf": CHRF()}  # as in metrics.score
-_RESAMPLES = 1000
-_SIGNIFICANCE = 0.05  # p below which one validation is better than another
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -188,27 +185,17 @@ def is_better(new: Evidence, old: Evidence, references: Sequence[str], best_by: 
             f"best one of {counts[1]}, and there are {counts[2]} references. Restore the data, or go on with "
             "train.patience_significance=false"
         )
-    new_statistics, old_statistics = (_statistics(each, references, best_by) for each in (new, old))
-    random, n = np.random.default_rng(seed), len(references)
-    n_not_better = 0
-    for _ in range(_RESAMPLES):
-        times_drawn = np.bincount(random.integers(n, size=n), minlength=n).astype(np.float64)
-        drawn_new, drawn_old = (_figure(times_drawn @ each, best_by) for each in (new_statistics, old_statistics))
-        n_not_better += not drawn_new > drawn_old
-    return n_not_better / _RESAMPLES < _SIGNIFICANCE
+    new_counts, old_counts = (_counts(each, references, best_by) for each in (new, old))
+
+    def figure(sums: list[float]) -> float:
+        # Of nll: the same sentences were drawn for both, so there is no need to divide by their tokens.
+        return -sums[0] if best_by == "nll" else Statistics(_METRICS[best_by], new_counts).figure_of(sums)
+
+    return share_not_better(new_counts, old_counts, figure, seed) < SIGNIFICANCE
 
 
-def _statistics(evidence: Evidence, references: Sequence[str], best_by: str) -> Floats:
-    """What is to be summed over sentences to find a figure of all of them: (N, number of statistics)."""
+def _counts(evidence: Evidence, references: Sequence[str], best_by: str) -> Floats:
+    """What is to be summed over sentences to find a figure of all of them: (N, counts)."""
     if best_by == "nll":
         return np.array(evidence.nll)[:, None]  # (N,) → (N, 1)
-    # Of sacrebleu's public interface only its own paired test reads these, and that one takes no seed and no nll.
-    statistics = _METRICS[best_by]._extract_corpus_statistics(evidence.hypotheses, [references])
-    return np.array(statistics, dtype=np.float64)
-
-
-def _figure(sums: Floats, best_by: str) -> float:
-    """The figure of the sentences whose statistics were summed, higher is better."""
-    if best_by == "nll":
-        return -float(sums[0])  # the same sentences were drawn for both, so there is no need to divide by their tokens
-    return float(_METRICS[best_by]._compute_score_from_stats(sums.tolist()).score)
+    return Statistics.of(_METRICS[best_by], evidence.hypotheses, [references]).counts
