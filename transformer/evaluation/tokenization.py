@@ -29,6 +29,18 @@ def choose_tokenizer(language: str) -> str:
     return OF_LANGUAGES.get(primary(language), DEFAULT)
 
 
+def tokenizer_at_hand(language: str) -> str:
+    """The same, or single characters where the package that it needs is missing: what training shows must not fail."""
+    tokenizer = choose_tokenizer(language)
+    if tokenizer not in _EXTRAS:
+        return tokenizer
+    try:
+        load_bleu(tokenizer)
+    except ConfigError:
+        return "char"
+    return tokenizer
+
+
 def doubts(language: str, tokenizer: str) -> str:
     """What there is to say against a tokeniser for a target language; empty if nothing."""
     code = primary(language)

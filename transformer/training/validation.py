@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor
 from torch.nn import functional as F
@@ -23,14 +22,13 @@ from transformer.errors import RunError
 from transformer.evaluation.metrics import score
 from transformer.evaluation.sentence_statistics import Floats, Statistics
 from transformer.evaluation.significance import SIGNIFICANCE, share_not_better
+from transformer.evaluation.tokenization import DEFAULT, load_bleu, tokenizer_at_hand
 from transformer.inference.translator import Translator
 from transformer.masks import padding_mask
 from transformer.model import Transformer
 from transformer.training.choices import Choices, autocast
 from transformer.training.group import Group
 from transformer.training.loss import CHUNK_ROWS
-
-_METRICS = {"bleu": BLEU(tokenize="13a", effective_order=False, force=True), "chrf": CHRF()}  # as in metrics.score
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,7 @@ def validate(
         hypotheses = _translations(network, src, prepared, settings, choices, group)
     finally:
         network.train(training)
-    scores = score(hypotheses, tgt)
+    scores = score(hypotheses, tgt, tokenizer_at_hand(prepared.manifest["tgt_lang"]))
     n_tokens = int((prepared.valid.tgt_lengths + 1).sum())
     validation = Validation(step, math.fsum(nll) / n_tokens, scores.bleu, scores.chrf)
     return validation, Evidence(hypotheses, nll.tolist())
@@ -165,7 +163,9 @@ def _row_nll(network: Transformer, batch: Batch) -> Tensor:
     return torch.zeros(len(batch.src), dtype=torch.float64).index_add_(0, rows, nll.cpu().double())
 
 
-def is_better(new: Evidence, old: Evidence, references: Sequence[str], best_by: str, seed: int) -> bool:
+def is_better(
+    new: Evidence, old: Evidence, references: Sequence[str], best_by: str, seed: int, tokenizer: str = DEFAULT
+) -> bool:
     """Whether `new` is better than `old` with p < 0.05, by paired bootstrap resampling (Koehn 2004).
 
     Validation sets as large as this one are drawn from it, with replacement, the same sentences for both: p is the
@@ -174,6 +174,7 @@ def is_better(new: Evidence, old: Evidence, references: Sequence[str], best_by: 
     Args:
         best_by: bleu, chrf or nll.
         seed: of the draws; give the step, and a resumed run decides as an undisturbed one.
+        tokenizer: of BLEU.
 
     Raises:
         RunError: they are not of the same sentences.
@@ -185,17 +186,10 @@ def is_better(new: Evidence, old: Evidence, references: Sequence[str], best_by: 
             f"best one of {counts[1]}, and there are {counts[2]} references. Restore the data, or go on with "
             "train.patience_significance=false"
         )
-    new_counts, old_counts = (_counts(each, references, best_by) for each in (new, old))
-
-    def figure(sums: list[float]) -> float:
-        # Of nll: the same sentences were drawn for both, so there is no need to divide by their tokens.
-        return -sums[0] if best_by == "nll" else Statistics(_METRICS[best_by], new_counts).figure_of(sums)
-
-    return share_not_better(new_counts, old_counts, figure, seed) < SIGNIFICANCE
-
-
-def _counts(evidence: Evidence, references: Sequence[str], best_by: str) -> Floats:
-    """What is to be summed over sentences to find a figure of all of them: (N, counts)."""
     if best_by == "nll":
-        return np.array(evidence.nll)[:, None]  # (N,) → (N, 1)
-    return Statistics.of(_METRICS[best_by], evidence.hypotheses, [references]).counts
+        # The same sentences are drawn for both, so there is no need to divide by their tokens.
+        new_nll, old_nll = (np.array(each.nll)[:, None] for each in (new, old))  # (N,) → (N, 1)
+        return share_not_better(new_nll, old_nll, lambda sums: -sums[0], seed) < SIGNIFICANCE
+    metric = load_bleu(tokenizer) if best_by == "bleu" else CHRF()
+    ours, theirs = (Statistics.of(metric, each.hypotheses, [references]) for each in (new, old))
+    return share_not_better(ours.counts, theirs.counts, ours.figure_of, seed) < SIGNIFICANCE
