@@ -36,7 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows += [replace(row, system=system.name if args.model and len(systems) > 1 else "") for row in found]
         written += paths
     print(format_evaluations(rows))
-    report(args, written)
+    if args.model or written:
+        report(args, written)
     return 0
 
 
@@ -69,7 +70,7 @@ def measures_of(args: argparse.Namespace, system: System, comet: Comet | None) -
     return measures
 
 
-def evaluate(system: System, measures: Measures, n_examples: int) -> tuple[list[Row], list[Path]]:
+def evaluate(system: System, measures: Measures, n_examples: int) -> tuple[list[Row], list[list[Path]]]:
     """Translate, score and write every test set of a system; returns what is to be printed, and what was written."""
     rows, written = [], []
     for test, output, times in zip(system.tests, system.translate(), system.rarest_words(), strict=True):
@@ -77,7 +78,7 @@ def evaluate(system: System, measures: Measures, n_examples: int) -> tuple[list[
         evaluation, sentences = measure(test, output, measures, times)
         rows.append(Row(evaluation))
         if system.folder:
-            written += save_evaluation(system.folder, evaluation, sentences)
+            written.append(save_evaluation(system.folder, evaluation, sentences))
         for example in format_examples(n_examples, test.src, test.references[0], output.hypotheses):
             print(example)
     return rows, written
@@ -97,11 +98,11 @@ def compare(args: argparse.Namespace, comet: Comet | None) -> None:
     print(MEANING)
 
 
-def report(args: argparse.Namespace, written: Sequence[Path]) -> None:
+def report(args: argparse.Namespace, written: Sequence[list[Path]]) -> None:
     """Say what was written and what to do next."""
     print()
-    for path in written:
-        print(f"wrote  {path}")
+    for path, *beside in written:
+        print(f"wrote  {path} ({', '.join(other.name for other in beside)})")
     if not written:
         print("wrote  nothing; --output DIR keeps translations and figures")
     if args.model:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -110,7 +109,7 @@ def model_system(
 
     def translate() -> Iterator[Output]:
         translator = Translator.load(path, device, **settings)
-        return (_translate(translator, test, settings) for test in tests)
+        return (_translate(translator, test) for test in tests)
 
     return System(name, languages, tests, folder, prepared, translate)
 
@@ -124,14 +123,14 @@ def file_systems(
         DataError: as the readers; or files of different lengths.
         ConfigError: languages are needed and not known.
     """
-    sides = [read_side(path) for path in paths]
     languages, guess = guess_languages(wanted)
     if wanted.references:
-        test = file_test(wanted.src, wanted.references, sides)
-        test = with_domains(test, wanted.domains) if wanted.domains else test
+        test, sides = file_test(wanted.src, wanted.references, paths)
     else:
-        [test] = _wanted_tests(wanted, languages, {})
+        sides = [read_side(path) for path in paths]
+        [test] = _wanted_tests(replace(wanted, domains=None), languages, {})
         _check_length(test, sides)
+    test = with_domains(test, wanted.domains) if wanted.domains else test
     several = len(paths) > 1
     systems = [
         System(
@@ -179,7 +178,7 @@ def _language_by_name(path: Path | None) -> str | None:
 def _wanted_tests(wanted: Wanted, languages: Languages, known: Mapping[str, TestSet]) -> list[TestSet]:
     tests = [known[name] if name in known else named_test(name, *languages) for name in wanted.names]
     if wanted.references:
-        tests.append(file_test(wanted.src, wanted.references))
+        tests.append(file_test(wanted.src, wanted.references)[0])
     if wanted.domains:
         tests = [with_domains(test, wanted.domains) for test in tests]
     return tests
@@ -214,7 +213,7 @@ def _prepared_for(model: Path, wanted: Wanted) -> Prepared | None:
     return None
 
 
-def _translate(translator: Translator, test: TestSet, settings: dict[str, Any]) -> Output:
+def _translate(translator: Translator, test: TestSet) -> Output:
     """Translate a test set, with a bar on a terminal."""
     assert test.src is not None
     hypotheses, log_probs, finished = [], [], []
@@ -223,7 +222,7 @@ def _translate(translator: Translator, test: TestSet, settings: dict[str, Any]) 
             hypotheses.append(translation.text)
             log_probs.append(_log_prob_per_token(translation, translator))
             finished.append(translation.finished)
-    return Output(hypotheses, log_probs, finished, settings)
+    return Output(hypotheses, log_probs, finished, translator.settings.model_dump())
 
 
 def _log_prob_per_token(translation: Translation, translator: Translator) -> float | None:
