@@ -82,19 +82,16 @@ def file_test(
     translations, own = sides[: len(hypotheses)], sides[len(hypotheses) :]
     domains = next((found for side in own if (found := _domains(side.meta))), None)
     lines = [side.lines for side in own]
-    name, notes = test_set_name(own[0].path), [note for side in sides for note in side.notes]
+    name, notes = name_by_file(own[0].path), [note for side in sides for note in side.notes]
     return TestSet(name, lines[0] if src else None, lines[1:] if src else lines, domains, notes), translations
 
 
-def test_set_name(path: Path) -> str:
+def name_by_file(path: Path) -> str:
     """What a test set of a file is called: news.en.gz is news."""
     name = path.name
     for suffix in _PACKED:
         name = name.removesuffix(suffix)
     return Path(name).stem or name
-
-
-test_set_name.__test__ = False  # type: ignore[attr-defined]  # see TestSet
 
 
 def read_side(path: Path) -> SideText:
@@ -119,7 +116,7 @@ def read_side(path: Path) -> SideText:
         meta = [{} for _ in lines]
         odd = ["lines end in CR LF"] if b"\r\n" in content else []
         odd += ["it begins with a byte-order mark"] if content.startswith(_MARK) else []
-        notes = [f"{path}: {' and '.join(odd)}; neither counts as text"] if odd else []
+        notes = [f"{path}: {' and '.join(odd)}; taken away, as it is no text"] if odd else []
     if not lines:
         raise DataError(f"{path}: is empty: 0 lines. Nothing was scored; has the program that writes it failed?")
     return SideText(path, lines, meta, notes)
