@@ -15,9 +15,9 @@ from transformer.evaluation.test_sets import (
     TestSet,
     file_test,
     languages_of,
+    name_by_file,
     named_test,
     read_side,
-    name_by_file,
     with_domains,
 )
 
