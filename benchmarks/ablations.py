@@ -46,6 +46,12 @@ SETS = {"validation": "val", "test_2016_flickr": "test_2016_flickr"}
 RESAMPLES = 1000
 # Of the updates of a run, as in configs/multi30k.yaml; a moving average remembers as many as 1 / (1 − decay).
 WARMUP, COOLDOWN, MEMORY = 0.2, 0.25, 0.2
+ABOUT = """\
+configs/multi30k.yaml, shortened to {epochs:g} epochs, with one change at a time. BLEU is the mean of the seeds, with
+beam 5. In brackets the difference to the recipe and its 95 % interval: sentences and seeds are drawn with replacement,
+{resamples:,} times, the same sentences on both sides; with one seed the interval is that of sentences alone. **Bold**:
+zero is outside. Time is that of training, as a share of the recipe's.\
+"""
 
 
 @dataclass(frozen=True)
@@ -149,7 +155,7 @@ class Run:
         self.work: Path = args.work
         words = "".join(c if c.isalnum() or c in ".-" else "_" for c in variant.name)
         self.name = f"{args.pair}-{args.epochs:g}-{words}-{seed}"
-        self.folder = self.work / "outcomes" / self.name
+        self.folder: Path = self.work / "outcomes" / self.name
         self.threads = max(1, (os.cpu_count() or 1) // args.jobs)
 
     @property
@@ -194,10 +200,9 @@ class Run:
             "train.save_every": max(1, round(steps / 20)),  # five of them are the last quarter: what is averaged
             "train.model_from": "last",
         }
-        changed = {override.partition("=")[0] for override in self.variant.overrides}
-        return [f"{key}={value}" for key, value in schedule.items() if key not in changed] + list(
-            self.variant.overrides
-        )
+        changed = [override for override in self.variant.overrides if not override.startswith("vocabulary.")]
+        keys = {override.partition("=")[0] for override in changed}
+        return [f"{key}={value}" for key, value in schedule.items() if key not in keys] + changed
 
     def _script(self, script: str, arguments: Sequence[str]) -> None:
         log = self.folder / f"{script}.log"
@@ -247,11 +252,7 @@ def render(args: argparse.Namespace, outcomes: Sequence[Outcome], references: Ma
             "",
             f"    python benchmarks/ablations.py --data DIR --pair {args.pair}",
             "",
-            f"configs/multi30k.yaml, shortened to {args.epochs:g} epochs, with one change at a time. BLEU is the mean of",
-            "the seeds, with beam 5. In brackets the difference to the recipe and its 95 % interval: sentences and seeds",
-            f"are drawn with replacement, {RESAMPLES:,} times, the same sentences on both sides. With one seed the",
-            "interval is that of sentences alone. **Bold**: zero is outside. Time is that of training, as a share of the",
-            "recipe's.",
+            ABOUT.format(epochs=args.epochs, resamples=RESAMPLES),
             "",
             "| change | seeds | " + " | ".join(columns) + " | time | settings |",
             "|---|---|" + "---|" * len(columns) + "---|---|",
