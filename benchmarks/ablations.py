@@ -33,7 +33,9 @@ import numpy.typing as npt
 from sacrebleu.metrics.bleu import BLEU
 from tqdm import tqdm
 
-from benchmarks.multi30k import ROOT, data_overrides, machine_facts
+from benchmarks.machine import machine_facts
+from benchmarks.multi30k import data_overrides
+from benchmarks.scripts import ROOT
 from data.batches import EpochPlan
 from data.lines import read_lines, write_lines
 from data.prepared import load_prepared
