@@ -8,21 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.base import Metric, Signature
 from sacrebleu.metrics.bleu import BLEU
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 
 
+class Summed(Protocol):
+    """What makes a figure of sums: a metric of sacrebleu, or what does as one."""
+
+    def _compute_score_from_stats(self, stats: Any) -> Any: ...
+
+    def get_signature(self) -> Signature:
+        """How figures are computed."""
+
+
 @dataclass(frozen=True)
 class Statistics:
     """The counts of one metric in each sentence: (N, counts), and the sum of any of them as a figure."""
 
-    metric: Metric
+    metric: Summed
     counts: Floats
 
     @classmethod
@@ -38,7 +48,7 @@ class Statistics:
 
     def figure_of(self, sums: Sequence[float] | npt.NDArray[np.float32]) -> float:
         """The figure that sums of the counts give; in the precision of the sums."""
-        score: float = self.metric._compute_score_from_stats(sums).score  # type: ignore[arg-type]
+        score: float = self.metric._compute_score_from_stats(sums).score
         return score
 
     def of_each(self) -> list[float]:

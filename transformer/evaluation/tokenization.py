@@ -49,6 +49,8 @@ def doubts(language: str, tokenizer: str) -> str:
             f"{tokenizer} cuts words at blanks, and {code} has none: BLEU counts whole clauses. Read chrF, or give "
             "--tokenize flores200"
         )
+    if tokenizer == DEFAULT and code == "any":
+        return "the target language is not known: BLEU cuts words at blanks (13a); --languages SRC-TGT tells it"
     if tokenizer == DEFAULT and code not in known_languages():
         return f"{language!r} is no language code known here: BLEU cuts words at blanks (13a)"
     return ""
