@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -14,6 +15,17 @@ from transformer.inference.translator import Translator
 from transformer.model import AttentionWeights
 
 MAX_PIECES = 250  # on a side: nobody could read more
+
+Kind = Literal["cross", "encoder", "decoder"]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """One kind of attention: the weights of every layer, (1, H, queries, keys), and the pieces on their axes."""
+
+    weights: Sequence[Tensor]
+    keys: Sequence[str]
+    queries: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -39,10 +51,20 @@ class AttentionReading:
         """Both texts, one below the other."""
         return f"{self.sentence}\n{self.translation}"
 
-    @property
-    def mean_cross(self) -> Tensor:
-        """(T, S): encoder-decoder attention, the mean over layers and heads."""
-        return torch.stack([heads[0].mean(dim=0) for heads in self.weights.cross]).mean(dim=0)
+    def shares(self, kind: Kind) -> Shares:
+        """The encoder's of source to source, the decoder's of target to target, or that between them."""
+        match kind:
+            case "cross":
+                return Shares(self.weights.cross, self.src_pieces, self.written)
+            case "encoder":
+                return Shares(self.weights.encoder, self.src_pieces, self.src_pieces)
+            case "decoder":
+                return Shares(self.weights.decoder, self.read, self.written)
+
+
+def mean_of(weights: Sequence[Tensor]) -> Tensor:
+    """The mean over layers and heads of (1, H, T, S): (T, S)."""
+    return torch.stack([heads[0].mean(dim=0) for heads in weights]).mean(dim=0)
 
 
 def read_attention(translator: Translator, sentence: str, translation: str | None = None) -> AttentionReading:

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 from torch import Tensor
 
-from transformer.evaluation.attention_reading import read_attention
+from transformer.evaluation.attention_reading import mean_of, read_attention
 from transformer.evaluation.piece_labels import labels, printable, starts_word
 from transformer.inference.translator import Translator
 
@@ -37,7 +37,8 @@ def cross_attention_svg(translator: Translator, sentence: str, translation: str 
         ConfigError: as `read_attention`.
     """
     reading = read_attention(translator, sentence, translation)
-    return matrix_svg(reading.mean_cross, reading.src_pieces, reading.written, f"{sentence} → {reading.translation}")
+    weights = mean_of(reading.weights.cross)
+    return matrix_svg(weights, reading.src_pieces, reading.written, f"{sentence} → {reading.translation}")
 
 
 def matrix_svg(weights: Tensor, src_pieces: Sequence[str], tgt_pieces: Sequence[str], description: str) -> str:

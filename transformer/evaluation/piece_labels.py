@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from unicodedata import category
 
 _SPECIAL = {"<s>": "⟨start⟩", "</s>": "⟨end⟩"}
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
@@ -32,8 +33,11 @@ def starts_word(piece: str) -> bool:
 
 
 def printable(text: str) -> str:
-    """Without control characters: they would make an SVG file invalid."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+    """Without control characters, which would make an SVG file invalid; joiners, which shape Arabic, stay."""
+    return "".join(
+        character if character.isprintable() or category(character) == "Cf" else "\N{REPLACEMENT CHARACTER}"
+        for character in text
+    )
 
 
 def _label(piece: str) -> str:
@@ -41,7 +45,10 @@ def _label(piece: str) -> str:
         return _SPECIAL[piece]
     # Only scripts with capitals: Chinese and its kin do not part words, so a dash would mean nothing there.
     is_suffix = piece[:1].lower() != piece[:1].upper()
-    return printable(f"-{piece}" if is_suffix else piece.removeprefix("▁")) or "␣"
+    text = printable(f"-{piece}" if is_suffix else piece.removeprefix("▁"))
+    if all(category(character) == "Cf" for character in text):  # nothing to be seen
+        return " ".join(f"U+{ord(character):04X}" for character in text) or "␣"
+    return text
 
 
 def _byte_labels(spelled: bytes) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -9,6 +11,7 @@ from data.vocabulary import Vocabulary
 from transformer.config import ModelSettings, TranslateSettings
 from transformer.inference.translator import Translator
 from transformer.model import Transformer
+from transformer.model_directory import Model, save_model
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +23,15 @@ def translator() -> Translator:
     network = Transformer(settings, len(vocabulary), len(vocabulary))
     search = TranslateSettings(max_length_ratio=0.0, max_extra_length=6)
     return Translator(network, vocabulary, vocabulary, search, "cpu")
+
+
+@pytest.fixture(scope="session")
+def model(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same translator, as a model directory."""
+    directory = tmp_path_factory.mktemp("model")
+    vocabularies = translator.src_vocabulary, translator.tgt_vocabulary
+    save_model(
+        directory,
+        Model(translator.network, translator.network.settings, translator.settings, *vocabularies, "en", "de"),
+    )
+    return directory
