@@ -1,0 +1,295 @@
+"""Which settings help on Multi30k: the recipe, shortened, with one of them changed at a time, over several seeds.
+
+    python benchmarks/ablations.py --data DIR
+
+DIR is as benchmarks/multi30k.py says. Every run goes through preprocess.py, train.py and translate.py, on a share of
+the cores, so that --jobs of them work side by side; its translations of the validation and a test set, with beam 5, are
+scored. Settings are chosen by the validation set; the test set is there to see whether the choice holds.
+
+Stopped and started again, it goes on: runs that are done are kept, one that was not is resumed. After each run
+benchmarks/results/ablations.md is written again, of all that there are; seeds come one after the other, so that the
+first table is there early and grows more certain. All settings are of the run alone: what helps in --epochs epochs may
+not in ten times as many.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # to run like the scripts there
+
+import numpy as np
+from tqdm import tqdm
+
+from benchmarks.machine import machine_facts
+from benchmarks.multi30k import data_overrides
+from benchmarks.scripts import ROOT
+from data.batches import EpochPlan
+from data.lines import read_lines, write_lines
+from data.prepared import load_prepared
+from transformer.command_line import CommandParser, run_command
+from transformer.errors import ConfigError, RunError
+from transformer.evaluation.sentence_statistics import Statistics
+from transformer.evaluation.significance import RESAMPLES, resampled_sums
+from transformer.evaluation.tokenization import DEFAULT, load_bleu
+
+BATCH_TOKENS = 4096
+SETS = {"validation": "val", "test_2016_flickr": "test_2016_flickr"}
+# Of the updates of a run, as in configs/multi30k.yaml; a moving average remembers as many as 1 / (1 − decay).
+WARMUP, COOLDOWN, MEMORY = 0.2, 0.25, 0.2
+ABOUT = """\
+configs/multi30k.yaml, shortened to {epochs:g} epochs, with one change at a time. BLEU is the mean of the seeds, with
+beam 5. In brackets the difference to the recipe and its 95 % interval: sentences and seeds are drawn with replacement,
+{resamples:,} times, the same sentences on both sides; with one seed the interval is that of sentences alone. **Bold**:
+zero is outside. Time is that of training, as a share of the recipe's.\
+"""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A change of the recipe. `batch_tokens` are target tokens of an update."""
+
+    name: str
+    overrides: Sequence[str] = ()
+    batch_tokens: int = BATCH_TOKENS
+
+
+BASE = Variant("the recipe")
+SUBWORDS = "{bpe_dropout: 0.1}"
+VARIANTS = (
+    BASE,
+    Variant("vocabulary 2,000", ["vocabulary.size=2000"]),
+    Variant("vocabulary 4,000", ["vocabulary.size=4000"]),
+    Variant("vocabulary 6,000", ["vocabulary.size=6000"]),
+    Variant("no moving average", ["train.ema_decay=null"]),
+    Variant("average of 5 checkpoints instead", ["train.ema_decay=null", "train.model_from=average_last"]),
+    Variant("BPE-dropout 0.1", [f"train.augmentation={{src: {SUBWORDS}, tgt: {SUBWORDS}}}"]),
+    Variant("R-Drop, α 5", ["train.r_drop=5"]),
+    Variant("pre-norm", ["model.norm_position=pre"]),
+    Variant("pre-norm, RMSNorm", ["model.norm_position=pre", "model.norm=rms_norm"]),
+    Variant("SwiGLU, about as many weights", ["model.activation=swiglu", "model.d_ff=176"]),
+    Variant("rotary positions", ["model.positions=rotary"]),
+    Variant("Muon", ["train.optimizer=muon"]),
+    Variant("no label smoothing", ["train.label_smoothing=0"]),
+    Variant("label smoothing 0.2", ["train.label_smoothing=0.2"]),
+    Variant("dropout 0.2", ["model.dropout=0.2"]),
+    Variant("dropout 0.4", ["model.dropout=0.4"]),
+    Variant("peak rate 3e-3", ["train.lr=3e-3"]),
+    Variant("peak rate 8e-3", ["train.lr=8e-3"]),
+    Variant("2,048 tokens an update", [], 2048),
+)
+
+
+@dataclass
+class Outcome:
+    """What the finished runs of a variant found, one entry for each seed. Translations: {set: lines of each run}."""
+
+    variant: Variant
+    seconds: list[float] = field(default_factory=list)
+    hypotheses: dict[str, list[list[str]]] = field(default_factory=lambda: {name: [] for name in SETS})
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run what is missing, and write the table after each run."""
+    args = parse_arguments(argv)
+    chosen = [variant for variant in VARIANTS if variant == BASE or not args.only or variant.name in args.only]
+    runs = [Run(args, variant, seed) for seed in range(1, args.seeds + 1) for variant in chosen]
+    references = {
+        name: list(read_lines(args.data / f"{stem}.{args.pair.partition('-')[2]}.gz")) for name, stem in SETS.items()
+    }
+    stop = threading.Event()
+    report(args, runs, references)
+    with (
+        ThreadPoolExecutor(args.jobs) as pool,
+        tqdm(total=len(runs), initial=sum(run.done for run in runs), unit="run") as bar,
+    ):
+        futures = [pool.submit(run.do, stop) for run in runs if not run.done]
+        try:
+            for future in as_completed(futures):
+                future.result()
+                bar.update()
+                report(args, runs, references)
+        except BaseException:
+            stop.set()  # runs that have begun end by themselves, by the same interruption or when they are done
+            pool.shutdown(cancel_futures=True)
+            raise
+    print(f"wrote {results_file(args.pair)}")
+    return 0
+
+
+def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """What there is to choose."""
+    parser = CommandParser(prog="benchmarks/ablations.py", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="the raw corpus")
+    parser.add_argument("--pair", default="en-de", metavar="SRC-TGT", help="languages (en-de)")
+    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of each variant (3)")
+    parser.add_argument("--epochs", type=float, default=12.0, metavar="N", help="length of a run (12)")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="runs side by side, sharing the cores (2)")
+    parser.add_argument(
+        "--work", type=Path, default=ROOT / "benchmarks/work/ablations", metavar="DIR", help="for the runs"
+    )
+    parser.add_argument("only", nargs="*", metavar="VARIANT", help="these beside the recipe (all), by their names")
+    args: argparse.Namespace = parser.parse_args(argv)
+    unknown = [name for name in args.only if name not in {variant.name for variant in VARIANTS}]
+    if unknown:
+        names = "; ".join(variant.name for variant in VARIANTS)
+        raise ConfigError(f"{', '.join(unknown)}: no such variant; there are: {names}")
+    args.data, args.work = args.data.resolve(), args.work.resolve()
+    return args
+
+
+class Run:
+    """One training of a variant with a seed, in folders of its own."""
+
+    def __init__(self, args: argparse.Namespace, variant: Variant, seed: int) -> None:
+        self.args, self.variant, self.seed = args, variant, seed
+        self.work: Path = args.work
+        words = "".join(c if c.isalnum() or c in ".-" else "_" for c in variant.name)
+        self.name = f"{args.pair}-{args.epochs:g}-{words}-{seed}"
+        self.folder: Path = self.work / "outcomes" / self.name
+        self.threads = max(1, (os.cpu_count() or 1) // args.jobs)
+
+    @property
+    def done(self) -> bool:
+        """Whether it need not be run any more."""
+        return (self.folder / "seconds").is_file()
+
+    def do(self, stop: threading.Event) -> None:
+        """Prepare, train, translate. Raises RunError with the end of what the script printed."""
+        if stop.is_set():
+            return
+        src, _, tgt = self.args.pair.partition("-")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        config = ["--config", "multi30k.yaml", f"name={self.name}", *data_overrides(self.args.data, src, tgt)]
+        config += [each for each in self.variant.overrides if each.startswith("vocabulary.")]
+        self._script("preprocess", config)
+        self._script("train", config + self._training())
+        for name, stem in SETS.items():
+            source = str(self.args.data / f"{stem}.{src}.gz")
+            files = ["--input", source, "--output", str(self.folder / name)]
+            self._script("translate", ["--model", f"runs/{self.name}", *files])
+        metrics = (self.work / "runs" / self.name / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        seconds = [line["seconds"] for line in map(json.loads, metrics) if "seconds" in line]
+        write_lines(self.folder / "seconds", [repr(seconds[-1])])
+
+    def _training(self) -> list[str]:
+        """The recipe's schedule, shortened to `--epochs`, and the change."""
+        pairs = load_prepared(self.work / "prepared" / self.name).train
+        budget = self.variant.batch_tokens
+        updates = len(EpochPlan(pairs, batch_tokens=budget, max_tokens=2 * budget, seed=1, epoch=0))
+        steps = round(self.args.epochs * updates)
+        schedule = {
+            "seed": self.seed,
+            "train.threads": self.threads,
+            "train.batch_tokens": budget,
+            "train.max_tokens": 2 * budget,
+            "train.max_steps": steps,
+            "train.warmup_steps": round(WARMUP * steps),
+            "train.cooldown_steps": round(COOLDOWN * steps),
+            "train.ema_decay": 1 - 1 / (MEMORY * steps),
+            "train.validate_every": steps,
+            "train.save_every": max(1, round(steps / 20)),  # five of them are the last quarter: what is averaged
+            "train.model_from": "last",
+        }
+        changed = [override for override in self.variant.overrides if not override.startswith("vocabulary.")]
+        keys = {override.partition("=")[0] for override in changed}
+        return [f"{key}={value}" for key, value in schedule.items() if key not in keys] + changed
+
+    def _script(self, script: str, arguments: Sequence[str]) -> None:
+        log = self.folder / f"{script}.log"
+        environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads)}
+        with log.open("wb") as stream:
+            command = [sys.executable, str(ROOT / f"{script}.py"), *arguments]
+            code = subprocess.call(command, cwd=self.work, stdout=stream, stderr=subprocess.STDOUT, env=environment)
+        if code:
+            last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
+            raise RunError(f"{self.name}: {script}.py ended with exit code {code}: {' '.join(last)}; see {log}")
+
+
+def report(args: argparse.Namespace, runs: Sequence[Run], references: Mapping[str, Sequence[str]]) -> None:
+    """Write the table of what is done."""
+    outcomes: dict[str, Outcome] = {}
+    for run in runs:
+        if run.done:
+            outcome = outcomes.setdefault(run.variant.name, Outcome(run.variant))
+            outcome.seconds.append(float((run.folder / "seconds").read_text()))
+            for name in SETS:
+                outcome.hypotheses[name].append(list(read_lines(run.folder / name)))
+    if BASE.name in outcomes:
+        write_lines(results_file(args.pair), render(args, list(outcomes.values()), references).split("\n"))
+
+
+def results_file(pair: str) -> Path:
+    """Where the table is."""
+    return ROOT / "benchmarks/results" / f"ablations-{pair}.md"
+
+
+def render(args: argparse.Namespace, outcomes: Sequence[Outcome], references: Mapping[str, Sequence[str]]) -> str:
+    """The table in Markdown."""
+    columns = {name: _compare(outcomes, name, lines) for name, lines in references.items()}
+    base_seconds = fmean(outcomes[0].seconds)
+    rows = []
+    for place, outcome in enumerate(outcomes):
+        cells = [column[place] for column in columns.values()]
+        change = " ".join(outcome.variant.overrides)
+        time = f"{fmean(outcome.seconds) / base_seconds:.2f}"
+        rows.append(f"| {outcome.variant.name} | {len(outcome.seconds)} | {' | '.join(cells)} | {time} | `{change}` |")
+    facts = machine_facts()
+    libraries = ", ".join(f"{name} {number}" for name, number in facts["libraries"].items())
+    return "\n".join(
+        [
+            f"# What helps on Multi30k {args.pair}",
+            "",
+            f"    python benchmarks/ablations.py --data DIR --pair {args.pair}",
+            "",
+            ABOUT.format(epochs=args.epochs, resamples=RESAMPLES),
+            "",
+            "| change | seeds | " + " | ".join(columns) + " | time | settings |",
+            "|---|---|" + "---|" * len(columns) + "---|---|",
+            *rows,
+            "",
+            f"BLEU: `{_statistics(outcomes[0].hypotheses['validation'][0], references['validation']).signature()}`.",
+            f"{facts['cores']} cores of {facts['cpu']}, {args.jobs} runs side by side; {facts['date']}; {libraries}.",
+        ]
+    )
+
+
+def _statistics(hypotheses: Sequence[str], references: Sequence[str]) -> Statistics:
+    return Statistics.of(load_bleu(DEFAULT), hypotheses, [references])
+
+
+def _compare(outcomes: Sequence[Outcome], name: str, references: Sequence[str]) -> list[str]:
+    """For each outcome, the first being the recipe: BLEU, and the difference with its interval."""
+    random = np.random.default_rng(1)
+    cells, base = [], None
+    for outcome in outcomes:
+        runs = [_statistics(lines, references) for lines in outcome.hypotheses[name]]
+        mean = fmean(run.figure() for run in runs)
+        sums = [resampled_sums(run.counts) for run in runs]  # of the same sentences for all runs
+        resampled = np.array(
+            [[run.figure_of(row) for row in rows.tolist()] for run, rows in zip(runs, sums, strict=True)]
+        )
+        seeds = random.integers(len(runs), size=(len(runs), RESAMPLES))
+        drawn = np.take_along_axis(resampled, seeds, axis=0).mean(axis=0)  # (RESAMPLES,)
+        if base is None:
+            base = mean, drawn
+            cells.append(f"{mean:.2f}")
+        else:
+            low, high = np.quantile(drawn - base[1], [0.025, 0.975])
+            difference = f"{mean - base[0]:+.2f}: {low:+.2f} to {high:+.2f}"
+            cells.append(f"{mean:.2f} ({f'**{difference}**' if low > 0 or high < 0 else difference})")
+    return cells
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))
