@@ -137,6 +137,6 @@ def _p(value: float, values: PValues) -> str:
 
 
 MEANING = (
-    f"* p < {SIGNIFICANCE}: a difference as large would hardly be chance, of this test set and this training run. "
-    "Without\nit, nothing is known: not that the systems are equal. Of TER lower is better."
+    f"* p < {SIGNIFICANCE}: hardly chance, on test sets like this one; another training of the same may still differ.\n"
+    "Without a star nothing is known, and not that the systems are alike. Of TER lower is better."
 )

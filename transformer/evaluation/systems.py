@@ -31,7 +31,7 @@ from transformer.evaluation.test_sets import (
 from transformer.evaluation.word_frequency import rarest_words
 from transformer.inference.translation import Translation
 from transformer.inference.translator import Translator
-from transformer.model_directory import find_model, stored_languages, stored_translate_settings
+from transformer.model_directory import find_model, stored_languages, stored_translate_settings, vocabulary_hashes
 
 Languages = tuple[str, str]
 
@@ -42,7 +42,7 @@ class System:
 
     Attributes:
         folder: where its translations and figures go; None: nowhere.
-        prepared: the data of its training, if they are there.
+        prepared: data with the vocabulary of the model, whose training text is taken for its own; None: not there.
         translate: what it makes of each test set, one after the other, with a bar on a terminal.
     """
 
@@ -111,7 +111,13 @@ def model_system(
         translator = Translator.load(path, device, **settings)
         return (_translate(translator, test) for test in tests)
 
-    return System(name, languages, tests, folder, prepared, translate)
+    return System(name, languages, tests, folder, prepared if _fits(prepared, path) else None, translate)
+
+
+def _fits(prepared: Prepared | None, model: Path) -> bool:
+    if prepared is None:
+        return False
+    return vocabulary_hashes(find_model(model)) == (prepared.src_vocabulary.hash, prepared.tgt_vocabulary.hash)
 
 
 def file_systems(
@@ -176,12 +182,21 @@ def _language_by_name(path: Path | None) -> str | None:
 
 
 def _wanted_tests(wanted: Wanted, languages: Languages, known: Mapping[str, TestSet]) -> list[TestSet]:
-    tests = [known[name] if name in known else named_test(name, *languages) for name in wanted.names]
+    tests = [known[name] if name in known else _named(name, languages, known) for name in wanted.names]
     if wanted.references:
         tests.append(file_test(wanted.src, wanted.references)[0])
     if wanted.domains:
         tests = [with_domains(test, wanted.domains) for test in tests]
     return tests
+
+
+def _named(name: str, languages: Languages, known: Mapping[str, TestSet]) -> TestSet:
+    try:
+        return named_test(name, *languages)
+    except DataError as error:
+        if not known or Path(name).is_file():
+            raise
+        raise DataError(f"{error}. The prepared data have {', '.join(known)}") from error
 
 
 def is_run(path: Path) -> bool:
@@ -190,7 +205,7 @@ def is_run(path: Path) -> bool:
 
 
 def _prepared_for(model: Path, wanted: Wanted) -> Prepared | None:
-    """The data that a run was trained on; needed only where its test sets are wanted."""
+    """The data that a run was trained on; where its test sets are not wanted, they may be missing."""
     if wanted.data:
         return load_prepared(wanted.data)
     needed = not wanted.references and not wanted.names
@@ -203,14 +218,17 @@ def _prepared_for(model: Path, wanted: Wanted) -> Prepared | None:
             )
         return None
     directory = Path("prepared") / load_config(model / "settings.yaml").name
-    if directory.is_dir():
-        return load_prepared(directory)
-    if needed:
+    if needed and not directory.is_dir():
         raise RunError(
             f"{directory}: not there. Run evaluate.py in the folder where train.py was run, or name the prepared data "
             "with --data"
         )
-    return None
+    try:
+        return load_prepared(directory)
+    except DataError:
+        if needed:
+            raise
+        return None
 
 
 def _translate(translator: Translator, test: TestSet) -> Output:
