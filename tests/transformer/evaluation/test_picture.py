@@ -58,15 +58,15 @@ def test_real_fonts_have_all_that_is_not_named_as_missing(text: str) -> None:
 def test_no_warning_of_matplotlibs_gets_through(fonts: Fonts, recwarn: pytest.WarningsRecorder, tmp_path: Path) -> None:
     fonts()
     with drawing("\N{CUNEIFORM SIGN A}") as drawn:
-        sheet = Sheet(2, 1)
+        sheet = Sheet(tmp_path / "a.png", 2, 1)
         sheet.write(1, 0.5, "\N{CUNEIFORM SIGN A}")
         assert text_width("\N{CUNEIFORM SIGN A}") > 0
-        assert sheet.save(tmp_path / "a.png", drawn).missing == ["\N{CUNEIFORM SIGN A}"]
+        assert sheet.save(drawn).missing == ["\N{CUNEIFORM SIGN A}"]
     assert [warning for warning in recwarn if "Glyph" in str(warning.message)] == []
 
 
 def test_a_png_that_nobody_could_read_is_noted_and_an_svg_is_not(tmp_path: Path) -> None:
     with drawing("") as drawn:
-        [note] = Sheet(0.1, picture.MAX_PIXELS / 50).save(tmp_path / "a.png", drawn).notes
+        [note] = Sheet(tmp_path / "a.png", 0.1, picture.MAX_PIXELS / 50).save(drawn).notes
         assert "50 dots per inch" in note
-        assert Sheet(0.1, picture.MAX_PIXELS / 50).save(tmp_path / "a.svg", Drawn()).notes == []
+        assert Sheet(tmp_path / "a.svg", 0.1, picture.MAX_PIXELS / 50).save(Drawn()).notes == []
