@@ -97,19 +97,16 @@ def drawing(text: str) -> Iterator[Drawn]:
 
 
 def find_fonts(text: str) -> tuple[list[str], list[str]]:
-    """Font families that together have the characters of a text, as few as may be; and the characters that none has."""
+    """Font families that together have the characters of a text, and the characters that none has."""
     wanted = {ord(printable(character)) for character in set(text) if not _is_invisible(character)}
     wanted -= _characters(font_manager.findfont(FONT))
     families = [FONT]
-    # Of a kind with the first font before all others: Unifont, which has everything, is nobody's wish.
-    groups = _installed() if wanted else ()
-    for group in groups:
-        while group and (best := max(group, key=lambda font: len(wanted & _characters(font)))):
-            found = wanted & _characters(best)
-            if not found:
-                break
-            families.append(_make_known(best))
-            wanted -= found
+    # Fonts like the first one before all others: Unifont, which has everything, is nobody's wish.
+    for fonts in _installed() if wanted else ():
+        for font in sorted(fonts, key=lambda font: -len(wanted & _characters(font))):
+            if found := wanted & _characters(font):
+                families.append(_make_known(font))
+                wanted -= found
     return families, sorted(map(chr, wanted))
 
 
@@ -159,7 +156,13 @@ def text_width(text: str, size: float = FONT_SIZE) -> float:
 
 def wrapped(text: str, width: float) -> list[str]:
     """The lines, `LINE` high, of a title that is `width` inches wide, each line of the text wrapped for itself."""
-    return [line for part in text.split("\n") for line in textwrap.wrap(printable(part), max(round(width * 12), 1))]
+    lines = []
+    for part in filter(None, map(printable, text.split("\n"))):
+        n_characters = (
+            int(len(part) * 0.95 * width / text_width(part, 10)) if text_width(part, 10) > width else len(part)
+        )
+        lines += textwrap.wrap(part, max(n_characters, 1))
+    return lines
 
 
 class Sheet:
@@ -188,7 +191,8 @@ class Sheet:
             mesh = axes.pcolormesh(*edges, shares, cmap=COLOURS, norm=norm)
             axes.invert_yaxis()
             return mesh
-        return axes.imshow(shares, cmap=COLOURS, norm=norm, aspect="auto", interpolation="none")  # else a path per cell
+        # A mesh would be a path for each cell.
+        return axes.imshow(shares, COLOURS, norm, aspect="auto", interpolation="none", origin="upper")
 
     def save(self, drawn: Drawn) -> Drawn:
         """Write the picture, whole or not at all. Raises OSError."""
