@@ -136,6 +136,7 @@ def file_systems(
         sides = [read_side(path) for path in paths]
         [test] = _wanted_tests(replace(wanted, domains=None), languages, {})
         _check_length(test, sides)
+        test = replace(test, notes=[*test.notes, *(note for side in sides for note in side.notes)])
     test = with_domains(test, wanted.domains) if wanted.domains else test
     several = len(paths) > 1
     systems = [
@@ -149,7 +150,7 @@ def file_systems(
         )
         for name, side in zip(names, sides, strict=True)
     ]
-    return systems, [note for side in sides for note in side.notes] + guess
+    return systems, guess
 
 
 def _check_length(test: TestSet, sides: Sequence[SideText]) -> None:
