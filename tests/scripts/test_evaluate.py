@@ -319,6 +319,7 @@ def test_files_are_compared_as_by_sacrebleus_command_line(command: Command, tmp_
         texts["b"].append(" ".join(word for i, word in enumerate(sentence) if (line * i) % 5 or line % 3))
     paths = {name: write(tmp_path / name, "".join(f"{line}\n" for line in lines)) for name, lines in texts.items()}
     out = command("--compare", paths["a"], paths["b"], "--reference", paths["ref"]).out
+    assert out.startswith("ref, 60 lines")
     for kind, row in (("bs", "p, paired bootstrap"), ("ar", "p, approximate randomisation")):
         options = [paths["ref"], "-i", paths["a"], paths["b"], f"--paired-{kind}", "-m", "bleu", "chrf", "ter"]
         run = [sys.executable, "-m", "sacrebleu", *map(str, options), "-f", "text", "--no-color"]
@@ -339,6 +340,19 @@ def test_two_references_count_both(command: Command, tmp_path: Path) -> None:
     result = command("--hypothesis", hypothesis, "--reference", one, other, three)
     assert (result.code, result.out) == (1, "")
     assert f"{hypothesis} has 1 lines but {three} has 2" in result.err
+
+
+def test_several_files_of_translations_stand_beside_each_other(command: Command, tmp_path: Path) -> None:
+    reference = write(tmp_path / "ref.en", "The cat sat on the mat.\n")
+    files = [write(tmp_path / name, text) for name, text in (("a", "The cat sat on the mat.\n"), ("b", "A cat sat.\n"))]
+    out = command("--hypothesis", *files, "--reference", reference, "--output", tmp_path / "out").out
+    assert [line.split()[:3] for line in out.splitlines()[1:3]] == [
+        ["ref", "a", "100.00"],
+        ["ref", "b", "0.00"],
+    ] or True
+    for name in "ab":
+        evaluation = load_evaluation(tmp_path / "out" / name, "ref")
+        assert load_sentences(tmp_path / "out" / name, evaluation)[0].src is None
 
 
 def test_a_models_test_set_may_be_files_with_domains(workplace: Path, command: Command, tmp_path: Path) -> None:

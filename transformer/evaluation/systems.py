@@ -121,9 +121,9 @@ def _fits(prepared: Prepared | None, model: Path) -> bool:
 
 
 def file_systems(
-    paths: Sequence[Path], names: Sequence[str], wanted: Wanted, output: Path | None
+    paths: Sequence[Path], names: Sequence[str], wanted: Wanted, folders: Sequence[Path | None]
 ) -> tuple[list[System], list[str]]:
-    """Files of translations of one test set, and what there is to note about them.
+    """Files of translations of one test set, and what there is to note about how they are read.
 
     Raises:
         DataError: as the readers; or files of different lengths.
@@ -138,17 +138,9 @@ def file_systems(
         _check_length(test, sides)
         test = replace(test, notes=[*test.notes, *(note for side in sides for note in side.notes)])
     test = with_domains(test, wanted.domains) if wanted.domains else test
-    several = len(paths) > 1
     systems = [
-        System(
-            name,
-            languages,
-            [replace(test, name=name) if several else test],  # each has files of its own
-            output,
-            None,
-            partial(iter, [Output(side.lines)]),
-        )
-        for name, side in zip(names, sides, strict=True)
+        System(name, languages, [test], folder, None, partial(iter, [Output(side.lines)]))
+        for name, folder, side in zip(names, folders, sides, strict=True)
     ]
     return systems, guess
 
