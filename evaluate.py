@@ -23,11 +23,11 @@ from transformer.evaluation.tables import Row, format_evaluations, format_exampl
 def main(argv: Sequence[str] | None = None) -> int:
     """Find systems and test sets; translate, score, write; print figures, and what can be done next."""
     args = parse_arguments(argv)
-    comet = Comet(args.comet, choose_device(args.device).type == "cuda") if args.comet else None
     if args.compare:
-        compare(args, comet)
+        compare(args)
         return 0
     systems = find_systems(args)
+    comet = load_comet(args)
     plans = [(system, measures_of(args, system, comet)) for system in systems]
     say(doubt for system, measures in plans for test in system.tests for doubt in doubts_about_test(test, measures))
     rows, written = [], []
@@ -66,6 +66,11 @@ def folder_of(args: argparse.Namespace, path: Path, name: str) -> Path | None:
     return path / "translations" if is_run(path) else None
 
 
+def load_comet(args: argparse.Namespace) -> Comet | None:
+    """COMET's model, if it is asked for."""
+    return Comet(args.comet, choose_device(args.device).type == "cuda") if args.comet else None
+
+
 def measures_of(args: argparse.Namespace, system: System, comet: Comet | None) -> Measures:
     """What is measured, in the languages of a system; what is missing for it is said now."""
     measures = Measures(*system.languages, args.tokenize, args.literature, comet)
@@ -87,15 +92,16 @@ def evaluate(system: System, measures: Measures, n_examples: int, alone: bool) -
     return rows, written
 
 
-def compare(args: argparse.Namespace, comet: Comet | None) -> None:
+def compare(args: argparse.Namespace) -> None:
     """Print, for every test set, whether each system differs from the first by more than chance."""
     if args.reference or args.test:
         systems = find_systems(args)
-        measures = measures_of(args, systems[0], comet)
+        measures = measures_of(args, systems[0], None)
         say(doubts_about_test(systems[0].tests[0], measures))
         found = compared_files(systems, measures)
     else:
         found = evaluated_runs(args.compare, args.tokenize)
+    comet = load_comet(args)
     for one in found:
         print(format_comparison(replace(one, measures=replace(one.measures, comet=comet))), end="\n\n")
     print(MEANING)
@@ -108,10 +114,11 @@ def report(args: argparse.Namespace, written: Sequence[list[Path]]) -> None:
         print(f"wrote  {path} ({', '.join(other.name for other in beside)})")
     if not written:
         print("wrote  nothing; --output DIR keeps translations and figures")
-    if args.model:
-        print(f"next   python -m transformer report {' '.join(str(model) for model in args.model)}")
-    if args.model and len(args.model) > 1 and not args.output:
-        print(f"       python evaluate.py --compare {' '.join(str(model) for model in args.model)}")
+    runs = [str(model) for model in args.model if is_run(model)]
+    if runs and not args.output:
+        print(f"next   python -m transformer report {' '.join(runs)}")
+        if len(runs) > 1:
+            print(f"       python evaluate.py --compare {' '.join(runs)}")
 
 
 def say(lines: Iterable[str]) -> None:

@@ -101,6 +101,8 @@ def model_system(
                 f"{prepared.directory}: holds no test sets; name some under data.test and run preprocess.py again, or "
                 "give one as --test NAME, or as --src FILE --reference FILE"
             )
+    if len({test.name for test in tests}) < len(tests):
+        raise ConfigError(f"{', '.join(test.name for test in tests)}: two test sets of one name; give them one by one")
     for test in tests:
         if test.src is None:
             raise ConfigError(
