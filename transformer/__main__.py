@@ -13,6 +13,7 @@ from transformer.describe import TYPICAL_LENGTH, describe, format_description
 from transformer.errors import ConfigError
 from transformer.evaluation.alignment_command import align_command
 from transformer.evaluation.attention_command import attention_command
+from transformer.evaluation.report.command import report_command
 
 
 def describe_command(argv: Sequence[str]) -> int:
@@ -43,7 +44,12 @@ def describe_command(argv: Sequence[str]) -> int:
     return 0
 
 
-COMMANDS = {"describe": describe_command, "attention": attention_command, "align": align_command}
+COMMANDS = {
+    "describe": describe_command,
+    "attention": attention_command,
+    "align": align_command,
+    "report": report_command,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
