@@ -119,7 +119,7 @@ def _flaws(i: int, run: Run, name: str, n_runs: int) -> str:
 def _lines(flaw: str, lines: Sequence[int]) -> str:
     numbers = ", ".join(f"{line:,}" for line in lines[:_LINES_TOLD])
     more = ", …" if len(lines) > _LINES_TOLD else ""
-    return f"{len(lines):,} {flaw} (line {numbers}{more})"
+    return f"{len(lines):,} {flaw} (line{'s' if len(lines) > 1 else ''} {numbers}{more})"
 
 
 def _breakdowns(runs: Sequence[Run], name: str) -> Iterator[dict[str, Any]]:

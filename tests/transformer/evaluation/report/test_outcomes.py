@@ -19,7 +19,7 @@ def test_every_figure_has_its_interval_and_signature(make_run: MakeRun) -> None:
     assert name == "news/2024"
     assert row.cells == [(f"{bleu.score:.2f}", f"{bleu.interval[0]:.2f} to {bleu.interval[1]:.2f}"), ("33.12", "")]
     assert found["signatures"] == [("BLEU", "nrefs:1|tok:13a"), ("TER", "t")]
-    assert found["flaws"] == ["news/2024: 2 copied (line 3, 4)."]
+    assert found["flaws"] == ["news/2024: 2 copied (lines 3, 4)."]
     assert [label for label, _ in found["breakdowns"][0]["rows"]] == ["1 to 9", "10 and more"]
     assert found["picture"] is None  # one dot is no comparison
 
