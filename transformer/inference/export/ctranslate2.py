@@ -10,8 +10,6 @@ It names the same parts; what it lays out otherwise is a change of form that lea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -142,7 +140,9 @@ def _widened(rows: Array, n_heads: int, width: int) -> Array:
 def _set_feed_forward(spec: Any, feed_forward: FeedForward, residual: Residual) -> None:
     """Two linear maps; or three, of which the first goes through the activation and gates the second."""
     inner = [spec.linear_0, spec.linear_0_noact] if feed_forward.gated else [spec.linear_0]
-    weights, biases = (np.split(_numbers(part), len(inner)) for part in (feed_forward.inner.weight, feed_forward.inner.bias))
+    weights, biases = (
+        np.split(_numbers(part), len(inner)) for part in (feed_forward.inner.weight, feed_forward.inner.bias)
+    )
     for linear, weight, bias in zip(inner, weights, biases, strict=True):
         linear.weight, linear.bias = weight, bias
     spec.linear_1.weight, spec.linear_1.bias = _numbers(feed_forward.outer.weight), _numbers(feed_forward.outer.bias)
