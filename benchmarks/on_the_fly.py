@@ -70,12 +70,13 @@ def ways(prepared: Prepared) -> list[tuple[str, tuple[Rates | None, float | None
 
 def measure(prepared: Prepared, name: str, rates: Rates | None, sampling: float | None, n_updates: int) -> Result:
     """Make `n_updates` updates, one after the other; the first, which warms up, is not counted."""
-    sizes = {"batch_tokens": BATCH_TOKENS, "max_tokens": 2 * BATCH_TOKENS, "seed": 1}
+    max_tokens = 2 * BATCH_TOKENS
     augmentation = None
     if rates is not None:
         sides = [Side(vocabulary, sampling) for vocabulary in (prepared.src_vocabulary, prepared.tgt_vocabulary)]
-        augmentation = Augmentation(sides[0], sides[1], rates, max_tokens=sizes["max_tokens"], seed=1)
-    stream = UpdateStream(prepared.train, Epochs(prepared.train, **sizes), sizes["max_tokens"], augmentation)
+        augmentation = Augmentation(sides[0], sides[1], rates, max_tokens=max_tokens, seed=1)
+    order = Epochs(prepared.train, batch_tokens=BATCH_TOKENS, max_tokens=max_tokens, seed=1)
+    stream = UpdateStream(prepared.train, order, max_tokens, augmentation)
     try:
         taken = stream.make(0, 0)
         n_pairs = n_tokens = 0

@@ -98,14 +98,29 @@ class Plan:
 class EpochPlan(Plan):
     """One epoch: each sentence that fits the budget exactly once, neighbours in length together, updates shuffled.
 
-    Costs 8 bytes a pair. Updates have nearly equal numbers of real target tokens, at most about `batch_tokens`.
+    Costs 8 bytes a pair. Updates have nearly equal numbers of real target tokens, at most about `batch_tokens`. Without
+    `by_length` neighbours are of any length, so that updates have nearly equal numbers of source tokens and pairs too.
     """
 
-    def __init__(self, corpus: ParallelIds, *, batch_tokens: int, max_tokens: int, seed: int, epoch: int) -> None:
+    def __init__(
+        self,
+        corpus: ParallelIds,
+        *,
+        batch_tokens: int,
+        max_tokens: int,
+        seed: int,
+        epoch: int,
+        by_length: bool = True,
+    ) -> None:
         self.longer = longer_side(corpus)
         self.max_tokens = max_tokens
         random = np.random.default_rng([seed, epoch])
-        order = order_by_length(corpus.src_lengths, corpus.tgt_lengths, self.longer <= max_tokens, random)
+        fits = self.longer <= max_tokens
+        order = (
+            order_by_length(corpus.src_lengths, corpus.tgt_lengths, fits, random)
+            if by_length
+            else random_order(fits, random)
+        )
         tokens = np.cumsum(corpus.tgt_lengths[order] + 1, dtype=np.int64)
         total = int(tokens[-1]) if len(tokens) else 0
         super().__init__(order, np.unique(_bounds(tokens, min(-(-total // batch_tokens), len(order)))), random)
@@ -121,8 +136,11 @@ class Epochs:
 
     name = "epoch"
 
-    def __init__(self, corpus: ParallelIds, *, batch_tokens: int, max_tokens: int, seed: int) -> None:
-        self._make = partial(EpochPlan, corpus, batch_tokens=batch_tokens, max_tokens=max_tokens, seed=seed)
+    def __init__(
+        self, corpus: ParallelIds, *, batch_tokens: int, max_tokens: int, seed: int, by_length: bool = True
+    ) -> None:
+        sizes = {"batch_tokens": batch_tokens, "max_tokens": max_tokens, "seed": seed}
+        self._make = partial(EpochPlan, corpus, by_length=by_length, **sizes)
         self._held: tuple[int, EpochPlan] | None = None
 
     def place(self, epoch: int, update: int) -> tuple[int, int]:
@@ -179,6 +197,12 @@ def cut_micro_batches(longer: Integers, max_tokens: int, multiple_of: int = 1) -
         n_parts += multiple_of
 
 
+def random_order(fits: npt.NDArray[np.bool_], random: np.random.Generator) -> Integers:
+    """The places where `fits` is true, shuffled."""
+    order: Integers = np.flatnonzero(fits).astype(np.int32 if len(fits) < 2**31 else np.int64)
+    return random.permutation(order)
+
+
 def order_by_length(src: Integers, tgt: Integers, fits: npt.NDArray[np.bool_], random: np.random.Generator) -> Integers:
     """Random order, then sorted by target and source length, so that only pairs of equal lengths stay shuffled.
 
@@ -186,7 +210,7 @@ def order_by_length(src: Integers, tgt: Integers, fits: npt.NDArray[np.bool_], r
     the next, the source length then stays where it is. Two stable sorts of 16-bit keys are radix sorts: linear time.
     """
     small = np.uint16 if max(int(src.max(initial=0)), int(tgt.max(initial=0))) < 2**16 else np.uint32
-    order = random.permutation(np.flatnonzero(fits).astype(np.int32 if len(src) < 2**31 else np.int64))
+    order = random_order(fits, random)
     snake = np.where(tgt % 2 == 0, src, src.max(initial=0) - src).astype(small)
     order = order[np.argsort(snake[order], kind="stable")]
     return order[np.argsort(tgt.astype(small)[order], kind="stable")]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from data.batches import Integers, Plan, cut_evenly, longer_side, order_by_length
+from data.batches import Integers, Plan, cut_evenly, longer_side, order_by_length, random_order
 from data.errors import DataError
 from data.prepared import ParallelIds
 
@@ -131,8 +131,9 @@ class Mixture:
         batch_tokens: int,
         max_tokens: int,
         seed: int,
+        by_length: bool = True,
     ) -> None:
-        self._corpus, self._seed = corpus, seed
+        self._corpus, self._seed, self._by_length = corpus, seed, by_length
         self._streams = [_Stream(corpus, one, max_tokens, [seed, i]) for i, one in enumerate(corpora)]
         self._stages: list[_StagePlan] = []
         self._refuse_nothing(corpora, stages, max_tokens)
@@ -165,7 +166,7 @@ class Mixture:
                 )
 
     def _plan_round(self, stage: int, number: int) -> Plan:
-        """The pairs of a round, sorted and cut; the last round of a stage ends where the stage does."""
+        """The pairs of a round, sorted if `by_length`, and cut; the last round of a stage ends where the stage does."""
         plan = self._stages[stage]
         first, n_updates = plan.round(number)
         begin, end = (plan.drawn_by(plan.pairs_before(update)) for update in (first, first + n_updates))
@@ -173,7 +174,8 @@ class Mixture:
         sentences = np.concatenate(drawn)
         random = np.random.default_rng([self._seed, stage, number, _ROUND])
         src, tgt = self._corpus.src_lengths[sentences], self._corpus.tgt_lengths[sentences]
-        order = order_by_length(src, tgt, np.ones(len(sentences), np.bool_), random)
+        all_fit = np.ones(len(sentences), np.bool_)
+        order = order_by_length(src, tgt, all_fit, random) if self._by_length else random_order(all_fit, random)
         tokens = np.cumsum(tgt[order] + 1, dtype=np.int64)
         return Plan(sentences[order], cut_evenly(tokens, n_updates), random)
 

@@ -1,8 +1,8 @@
 """Packed batches: sentences one behind the other without padding, in tensors of one shape for a whole run.
 
 A GPU spends no time on padding then, and what is compiled for it, or captured as a CUDA graph, is never made again.
-What sentences leave free is filled with others of padding ids, which count for nothing. An update has the same
-sentences as with padding: only how it is cut into micro-batches is different.
+What sentences leave free is filled with others of padding ids, which count for nothing: little, where an update is of
+sentences of all lengths.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from data.batches import EpochPlan
 from data.errors import DataError
 from data.packing import PackedBatch, PackedShape, cut_packs, filler_batch, fit_shape, pack
 from data.prepared import IdSequences, ParallelIds
@@ -125,6 +126,27 @@ def test_a_pair_that_is_too_long_is_refused_with_its_length() -> None:
 def test_a_shape_has_room_for_the_longest_pair(sizes: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match="no room"):
         PackedShape(*sizes, longest=LONGEST)
+
+
+def test_updates_of_any_lengths_leave_little_to_fill() -> None:
+    """Lengths as in news: of about one length, one in seven tokens would be filler."""
+    random = np.random.default_rng(4)
+    src = np.clip(random.lognormal(3.2, 0.5, 40_000), 1, 200).astype(np.int64)
+    tgt = np.clip(src * random.lognormal(0.0, 0.2, len(src)), 1, 200).astype(np.int64)
+    corpus = ParallelIds(*(IdSequences(np.zeros(side.sum(), np.uint16), np.cumsum([0, *side])) for side in (src, tgt)))
+    shares = []
+    for by_length in (True, False):
+        plan = EpochPlan(corpus, batch_tokens=25_000, max_tokens=30_000, seed=1, epoch=0, by_length=by_length)
+        updates = [plan.sentences(update) for update in range(len(plan))]
+        assert sorted(np.concatenate(updates).tolist()) == list(range(len(src)))
+        sizes = [(src[update] + 1, tgt[update] + 1) for update in updates]
+        shape = fit_shape(sizes[:32], 30_000, 201)
+        n_real = sum(int(side.sum()) for update in sizes for side in update)
+        shares.append(
+            1 - n_real / (sum(len(cut_packs(*update, shape)) for update in sizes) * (shape.n_src + shape.n_tgt))
+        )
+    by_length, any_length = shares
+    assert any_length < 0.04 < 0.08 < by_length
 
 
 @pytest.mark.parametrize(("max_tokens", "n_processes"), [(30_000, 1), (9_000, 1), (9_000, 4), (1_000, 2)])

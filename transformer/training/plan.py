@@ -227,8 +227,8 @@ def _first_updates(stream: UpdateStream, n_updates: int) -> Iterator[Update]:
 def _updates_per_epoch(settings: Settings, prepared: Prepared, max_tokens: int) -> int | None:
     if settings.data.mixing is not None:
         return None
-    sizes = {"batch_tokens": settings.train.batch_tokens, "max_tokens": max_tokens}
-    return len(EpochPlan(prepared.train, **sizes, seed=settings.seed, epoch=0))
+    batch_tokens = settings.train.batch_tokens
+    return len(EpochPlan(prepared.train, batch_tokens=batch_tokens, max_tokens=max_tokens, seed=settings.seed, epoch=0))
 
 
 # --- time ---

@@ -160,7 +160,7 @@ def open_stream(
     Raises:
         DataError: data.mixing names corpora that are not there, or does not name one that is.
     """
-    order = _order(settings, prepared, max_tokens)
+    order = _order(settings, prepared, max_tokens, by_length=batching == "padded")
     if settings.data.mixing is not None and group.is_first:
         _announce_mixing(settings.data.mixing, prepared)
     augmentation = _augmentation(settings, prepared, max_tokens)
@@ -190,13 +190,14 @@ def refuse_impossible_mixing(settings: Settings, prepared: Prepared) -> None:
         _order(settings, prepared, int(longer_side(prepared.train).max(initial=1)) if budget == "auto" else budget)
 
 
-def _order(settings: Settings, prepared: Prepared, max_tokens: int) -> Order:
+def _order(settings: Settings, prepared: Prepared, max_tokens: int, *, by_length: bool = True) -> Order:
+    """By length, neighbours need little padding; in any order, all updates fill one shape of packed batches equally."""
     sizes = {"batch_tokens": settings.train.batch_tokens, "max_tokens": max_tokens, "seed": settings.seed}
     mixing = settings.data.mixing
     if mixing is None:
-        return Epochs(prepared.train, **sizes)
+        return Epochs(prepared.train, **sizes, by_length=by_length)
     corpora = corpus_ranges(prepared.manifest["counts"]["train"], len(prepared.train))
-    return Mixture(prepared.train, corpora, _stages(mixing, corpora), **sizes)
+    return Mixture(prepared.train, corpora, _stages(mixing, corpora), **sizes, by_length=by_length)
 
 
 def _announce_mixing(mixing: MixingSettings, prepared: Prepared) -> None:
