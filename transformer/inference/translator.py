@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby, islice
@@ -19,7 +19,8 @@ from transformer.config_translate import TranslateSettings
 from transformer.device import choose_device
 from transformer.errors import ConfigError, RunError
 from transformer.inference.alignment import SentencePieces, best_links, copy_unknown, word_attention
-from transformer.inference.batch_search import BatchSearch, Sentence
+from transformer.inference.batch_search import BatchSearch
+from transformer.inference.line_translator import WINDOW, Progress
 from transformer.inference.prepacked import can_prepack, prepack
 from transformer.inference.requests import Request
 from transformer.inference.scoring import Forced, forced
@@ -27,6 +28,7 @@ from transformer.inference.search.bayes_risk import best_by_risk
 from transformer.inference.search.ensemble import check_shared_vocabularies
 from transformer.inference.search.required_phrases import unmet
 from transformer.inference.search.search_state import Hypothesis
+from transformer.inference.sentence import Sentence
 from transformer.inference.translation import BLANK, Translation, blank, joined
 from transformer.inference.units import Unit, in_batches, units_of
 from transformer.inference.word_bounds import occurs
@@ -36,13 +38,8 @@ from transformer.model_directory import load_model, stored_translate_settings
 
 __all__ = ["BLANK", "WINDOW", "Request", "Translation", "Translator"]
 
-WINDOW = 2048
-"""Lines that are held and sorted by length together: enough for batches almost without padding, and few in memory."""
-
 PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
 SCORED_LOGITS = 2**25  # numbers: forced decoding has the logits of all positions of a batch at once
-
-Progress = Callable[[int], object]
 
 
 class Translator:

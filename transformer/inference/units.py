@@ -10,10 +10,9 @@ from typing import NamedTuple
 from data.vocabulary import Vocabulary
 from transformer.config_translate import TranslateSettings
 from transformer.errors import ConfigError
-from transformer.inference.batch_search import Phrases, Sentence
 from transformer.inference.long_input import split, truncate
 from transformer.inference.requests import Request
-from transformer.inference.search.required_phrases import phrase_ids
+from transformer.inference.sentence import Phrases, Sentence, phrase_ids
 
 PARTS_APART = 2**32  # between the numbers of parts of one line
 
