@@ -36,8 +36,8 @@ class Vocabulary:
     """Turns sentences into ids and back; a sentencepiece model whose first ids are pad, unk, bos and eos.
 
     Special pieces are never found in text: `<s>` typed by a user is three ordinary characters. Nor are those of the
-    type UNUSED, which models from elsewhere may have, but for one case: what all other pieces leave unknown, and is as a
-    whole one of them.
+    type UNUSED, which models from elsewhere may have, except where all others leave unknown what is as a whole one of
+    them.
     """
 
     def __init__(self, model: bytes, name: str = "the vocabulary") -> None:
@@ -176,6 +176,13 @@ class Vocabulary:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The pieces as sentencepiece spells them (`▁` begins a word), for people to look at; never join them."""
         return [self._processor.id_to_piece(int(i)) for i in ids]
+
+
+def have_equal_ids(one: Vocabulary, other: Vocabulary) -> bool:
+    """Whether each id is the same piece in both, so that they can share embeddings, however they cut text."""
+    if one is other:
+        return True
+    return len(one) == len(other) and one.pieces(range(len(one))) == other.pieces(range(len(other)))
 
 
 def _load_processor(model: bytes, name: str) -> Any:

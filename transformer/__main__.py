@@ -12,6 +12,7 @@ from transformer.config_file import load_config
 from transformer.describe import TYPICAL_LENGTH, describe, format_description
 from transformer.errors import ConfigError
 from transformer.evaluation.attention_plot import draw_translation
+from transformer.inference.imports.command import import_command
 from transformer.inference.translator import Translator
 
 
@@ -76,7 +77,7 @@ def attention_command(argv: Sequence[str]) -> int:
     return 0
 
 
-COMMANDS = {"describe": describe_command, "attention": attention_command}
+COMMANDS = {"describe": describe_command, "attention": attention_command, "import": import_command}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -18,15 +18,8 @@ from data.vocabulary import Vocabulary
 from transformer.config import ModelSettings
 from transformer.config_translate import TranslateSettings
 from transformer.errors import RunError
-from transformer.inference.imports.marian_vocabulary import (
-    Entries,
-    Layout,
-    arrange,
-    build,
-    controls,
-    read_model,
-    text_pieces,
-)
+from transformer.inference.imports.layout import Layout
+from transformer.inference.imports.marian_vocabulary import Entries, arrange, build
 from transformer.inference.imports.marian_weights import (
     Tables,
     convert_bias,
@@ -35,6 +28,7 @@ from transformer.inference.imports.marian_weights import (
     find_tables,
     find_ties,
 )
+from transformer.inference.imports.sentencepiece_model import controls, read_model, text_pieces
 from transformer.model import Transformer
 from transformer.model_directory import Model, load_tensors, load_weights
 

@@ -19,11 +19,11 @@ from typing import Any
 
 from data.errors import DataError
 from data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary
-from transformer.errors import ConfigError, RunError
+from transformer.errors import RunError
+from transformer.inference.imports.layout import Layout
+from transformer.inference.imports.sentencepiece_model import CONTROL, UNIGRAM, UNKNOWN, UNUSED, number_specials
 
-UNKNOWN, CONTROL, UNUSED = 2, 3, 5  # types of pieces, by sentencepiece's numbers
 BYTES = {f"<0x{byte:02X}>" for byte in range(256)}
-_UNIGRAM = 1
 
 
 @dataclass(frozen=True)
@@ -48,20 +48,6 @@ class Entries:
     def strings(self) -> dict[int, str]:
         """row → string, for every row."""
         return {row: f"<row {row}>" for row in range(self.n_rows)} | {row: s for s, row in self.pieces.items()}
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The order of our ids: of each the string, and the row it is made of, None being a row of zeros.
-
-    The last `n_unknown` are pieces that the source's sentencepiece model cuts, but which vocab.json lacks, so that
-    they are read as <unk>: each has a copy of its row, and is never written.
-    """
-
-    strings: list[str]
-    rows: list[int | None]
-    n_tags: int
-    n_unknown: int
 
 
 def arrange(entries: Entries, src_pieces: Sequence[str], controls: Collection[str] = ()) -> Layout:
@@ -104,36 +90,6 @@ def _free(string: str, taken: Collection[str]) -> str:
     return string
 
 
-def read_model(content: bytes, name: str) -> Any:
-    """A sentencepiece model as a protocol buffer.
-
-    Raises:
-        ConfigError: protobuf, an optional library, is not installed.
-        RunError: it is none.
-    """
-    try:
-        from google.protobuf.message import DecodeError
-        from sentencepiece import sentencepiece_model_pb2
-    except ImportError as error:
-        raise ConfigError("importing Marian's vocabularies needs protobuf: run `pip install protobuf`") from error
-    model = sentencepiece_model_pb2.ModelProto()
-    try:
-        model.ParseFromString(content)
-    except DecodeError as error:
-        raise RunError(f"{name}: not a sentencepiece model, or damaged") from error
-    return model
-
-
-def controls(model: Any) -> set[str]:
-    """The strings that text is never cut into and that spell nothing."""
-    return {piece.piece for piece in model.pieces if piece.type == CONTROL}
-
-
-def text_pieces(model: Any) -> list[str]:
-    """The pieces that text is cut into."""
-    return [piece.piece for piece in model.pieces if piece.type not in (UNKNOWN, CONTROL, UNUSED)]
-
-
 def build(model: Any, layout: Layout, name: str) -> Vocabulary:
     """The vocabulary that cuts text as `model` does, with the ids of `layout`.
 
@@ -142,7 +98,7 @@ def build(model: Any, layout: Layout, name: str) -> Vocabulary:
     """
     known = {piece.piece: piece for piece in model.pieces if piece.type not in (UNKNOWN, CONTROL)}
     strings = layout.strings[EOS_ID + 1 + layout.n_tags :]
-    if model.trainer_spec.model_type != _UNIGRAM and known.keys() != set(strings):
+    if model.trainer_spec.model_type != UNIGRAM and known.keys() != set(strings):
         fewer, more = len(set(strings) - known.keys()), len(known.keys() - set(strings))
         raise RunError(
             f"{name}: a sentencepiece model that is not of type unigram, with {fewer:,} pieces fewer and {more:,} "
@@ -159,9 +115,9 @@ def build(model: Any, layout: Layout, name: str) -> Vocabulary:
             built.pieces.add().CopyFrom(known[string])
         else:
             built.pieces.add(piece=string, score=0.0, type=UNUSED)
+    number_specials(built)
     spec = built.trainer_spec
     spec.vocab_size = len(built.pieces)
-    spec.pad_id, spec.unk_id, spec.bos_id, spec.eos_id = PAD_ID, UNK_ID, BOS_ID, EOS_ID
     spec.pad_piece, spec.unk_piece, spec.bos_piece, spec.eos_piece = layout.strings[: EOS_ID + 1]
     try:
         return Vocabulary(built.SerializeToString(), name)

@@ -18,10 +18,7 @@ from torch import Tensor
 from data.vocabulary import BOS_ID, PAD_ID
 from transformer.config import ModelSettings
 from transformer.errors import RunError
-from transformer.inference.imports.marian_vocabulary import Layout
-
-NEVER_WRITTEN = -50.0
-"""The bias of pieces that are no outcomes: e to this is 0 beside 1 in fp32, and label smoothing can bear it."""
+from transformer.inference.imports.layout import NEVER_WRITTEN, Layout, rows_of
 
 SUBLAYERS = {"self_attn": "self_attention", "encoder_attn": "cross_attention"}
 
@@ -100,12 +97,6 @@ def permuted(place: str, tensor: Tensor, columns: Tensor) -> Tensor:
     if place.endswith(("in_projection.weight", "inner.weight")):  # (out, D)
         return tensor[:, columns]
     return tensor if place.endswith(("in_projection.bias", "inner.bias")) else tensor[columns]  # (D, in) or (D,)
-
-
-def rows_of(table: Tensor, layout: Layout) -> Tensor:
-    """The rows of a matrix, or the numbers of a bias, in the order of our ids."""
-    rows = torch.tensor([-1 if row is None else row for row in layout.rows])
-    return torch.where((rows < 0).view(-1, *[1] * (table.dim() - 1)), 0.0, table[rows])
 
 
 def convert_bias(weights: Mapping[str, Tensor], tgt: Layout) -> Tensor | None:
