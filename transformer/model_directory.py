@@ -159,6 +159,12 @@ def _not_settings(directory: Path, error: ValidationError) -> RunError:
     return RunError(f"{directory / DESCRIPTION}: not the settings of a model ({problems})")
 
 
+def checksums(path: str | Path) -> dict[str, str]:
+    """SHA-256 of each file of a model or run, as its description has them."""
+    sums: dict[str, str] = _read_description(find_model(path))["sha256"]
+    return sums
+
+
 def vocabulary_hashes(directory: Path) -> tuple[str, str]:
     """The hashes (`Vocabulary.hash`) of the source and of the target vocabulary of a model directory."""
     sums = _read_description(directory)["sha256"]
