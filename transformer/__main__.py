@@ -77,7 +77,19 @@ def attention_command(argv: Sequence[str]) -> int:
     return 0
 
 
-COMMANDS = {"describe": describe_command, "attention": attention_command, "import": import_command}
+def export_command(argv: Sequence[str]) -> int:
+    """Write a model for CTranslate2 or Hugging Face, proven to translate as it does here."""
+    from transformer.inference.export import command  # what it needs is an extra
+
+    return command.export_command(argv)
+
+
+COMMANDS = {
+    "describe": describe_command,
+    "attention": attention_command,
+    "export": export_command,
+    "import": import_command,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -84,12 +84,7 @@ def save_model(directory: Path, model: Model, weights: Mapping[str, Tensor] | No
     """
     weights = distinct(model.network, model.network.state_dict()) if weights is None else weights
     save_tensors(directory / WEIGHTS, weights)
-    vocabularies = {"src": model.src_vocabulary, "tgt": model.tgt_vocabulary}
-    if model.src_vocabulary.hash == model.tgt_vocabulary.hash:
-        vocabularies = {"vocabulary": model.src_vocabulary}
-    for name, vocabulary in vocabularies.items():
-        vocabulary.save(directory / f"{name}.model")
-    checked = [WEIGHTS, *(f"{name}.model" for name in vocabularies)]
+    checked = [WEIGHTS, *save_vocabularies(directory, model)]
     description = {
         "format": FORMAT,
         "src_lang": model.src_lang,
@@ -100,6 +95,16 @@ def save_model(directory: Path, model: Model, weights: Mapping[str, Tensor] | No
     }
     write_json(directory / DESCRIPTION, description)
     (directory / "README.md").write_text(_card(model, weights), encoding="utf-8")
+
+
+def save_vocabularies(directory: Path, model: Model) -> list[str]:
+    """Write vocabulary.model, or src.model and tgt.model; returns the names."""
+    vocabularies = {"src.model": model.src_vocabulary, "tgt.model": model.tgt_vocabulary}
+    if model.src_vocabulary.hash == model.tgt_vocabulary.hash:
+        vocabularies = {"vocabulary.model": model.src_vocabulary}
+    for name, vocabulary in vocabularies.items():
+        vocabulary.save(directory / name)
+    return list(vocabularies)
 
 
 def load_model(path: str | Path) -> Model:
@@ -152,6 +157,12 @@ def stored_translate_settings(path: str | Path) -> TranslateSettings:
 def _not_settings(directory: Path, error: ValidationError) -> RunError:
     problems = "; ".join(f"{'.'.join(map(str, e['loc']))!r}: {e['msg']}" for e in error.errors())
     return RunError(f"{directory / DESCRIPTION}: not the settings of a model ({problems})")
+
+
+def checksums(path: str | Path) -> dict[str, str]:
+    """SHA-256 of each file of a model or run, as its description has them."""
+    sums: dict[str, str] = _read_description(find_model(path))["sha256"]
+    return sums
 
 
 def vocabulary_hashes(directory: Path) -> tuple[str, str]:

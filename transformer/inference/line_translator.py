@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+from pydantic import ValidationError
 
 from transformer.config_translate import TranslateSettings
+from transformer.errors import ConfigError
 from transformer.inference.requests import Request
 from transformer.inference.translation import Translation
 
@@ -43,3 +46,19 @@ class LineTranslator(Protocol):
     ) -> Iterator[Translation]:
         """Given translations with the score that the search would give them."""
         ...
+
+
+def override(settings: TranslateSettings, overrides: Mapping[str, Any]) -> TranslateSettings:
+    """The settings with others in place of some, by name.
+
+    Raises:
+        ConfigError: one is no setting, or out of bounds.
+    """
+    try:
+        return TranslateSettings.model_validate(settings.model_dump() | dict(overrides))
+    except ValidationError as error:
+        problems = [
+            f"translate.{'.'.join(map(str, p['loc']))}: {p['msg']}, not {p['input']!r}" if p["loc"] else p["msg"]
+            for p in error.errors()
+        ]
+        raise ConfigError("\n".join(problems)) from None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from transformer.inference.export.description import ExportDescription
 from transformer.model_directory import Model
 
 
@@ -16,11 +17,12 @@ class Exported(Protocol):
     def translate(self, lines: Sequence[str], beam_size: int, limits: Sequence[int]) -> list[str]:
         """Beam search, 1 being greedy; scores are the mean log P of the pieces, </s> counted.
 
-        PAD, <s> and <unk> never come out. Blank lines are read like any other.
+        PAD, <s> and <unk> never come out, and a blank line is blank again.
 
         Args:
             limits: the most pieces of each translation, </s> included.
         """
+        ...
 
     def log_probs(self, lines: Sequence[str], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """log P of each piece of these translations (forced decoding), by the distribution that the search uses.
@@ -29,8 +31,9 @@ class Exported(Protocol):
         export gets it by a bias of its output projection that rules them out, as Marian's models do.
 
         Args:
-            targets: ids of the target vocabulary, the closing </s> included.
+            targets: ids of the target vocabulary, the closing </s> included where it was written.
         """
+        ...
 
 
 @dataclass(frozen=True)
@@ -38,18 +41,20 @@ class Target:
     """An ecosystem.
 
     Attributes:
-        name: what `--to` takes.
-        libraries: the modules it needs, and for each the extra of pyproject.toml that brings it.
+        name: what `--to` takes, and a key of `obstacles.LIMITS`.
+        modules: what must be installed, under the names that pip knows.
         quantizations: what `--quantization` takes.
-        write: fill an empty folder with everything a user needs, README.md among it; the third argument is one of
+        write: fill an empty folder with everything but README.md and export.json; the last argument is one of
             `quantizations`, or None for fp32.
-        open: run what was written.
-        next_step: the command or the lines to try, told when the export has its name.
+        open: run what was written; export.json is there by then.
+        usage: the part of README.md that says how to translate.
+        next_step: a command to try, told when the export has its name.
     """
 
     name: str
-    libraries: tuple[str, ...]
+    modules: tuple[str, ...]
     quantizations: tuple[str, ...]
     write: Callable[[Model, Path, str | None], None]
     open: Callable[[Path], Exported]
-    next_step: Callable[[Path], str]
+    usage: Callable[[Model, ExportDescription], str]
+    next_step: Callable[[Path, ExportDescription], str]

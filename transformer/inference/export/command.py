@@ -1,0 +1,134 @@
+"""`python -m transformer export`: write a model for another program, and prove that it does the same there."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from data.atomic import whole_directory
+from transformer.command_line import CommandParser
+from transformer.errors import ConfigError
+from transformer.inference.export import ctranslate2
+from transformer.inference.export.card import export_card
+from transformer.inference.export.description import ExportDescription, checksums, is_export, write_description
+from transformer.inference.export.gate import Gate, Parity
+from transformer.inference.export.gate_lines import gate_lines
+from transformer.inference.export.obstacles import LIMITS, fit_search, obstacles
+from transformer.inference.export.target import Target
+from transformer.model_directory import Model, load_model
+
+TARGETS = {target.name: target for target in (ctranslate2.TARGET,)}
+
+
+def export_command(argv: Sequence[str]) -> int:
+    """Write a model for CTranslate2, proven to translate as it does here."""
+    args = parse_arguments(argv)
+    target = TARGETS[args.to]
+    check_arguments(args, target)
+    model = load_model(args.model)
+    check_network(model, target)
+    parity, description = export(model, target, args)
+    print(f"{args.output}: {parity.describe()}")
+    print(f"next  {target.next_step(args.output, description)}")
+    return 0
+
+
+def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
+    """What an export can be told."""
+    parser = CommandParser(prog="python -m transformer export", description=export_command.__doc__)
+    parser.add_argument("model", type=Path, metavar="MODEL", help="a run (runs/NAME) or model directory")
+    parser.add_argument("--to", required=True, choices=list(TARGETS), help="the program it is for")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="the folder to write")
+    parser.add_argument(
+        "--quantization",
+        choices=sorted({kind for target in TARGETS.values() for kind in target.quantizations}),
+        help="store the weights in fewer bits (fp32)",
+    )
+    parser.add_argument(
+        "--input",
+        type=Path,
+        metavar="FILE",
+        help="lines on which both are compared (the validation lines of the run, else invented ones)",
+    )
+    parser.add_argument("--reference", type=Path, metavar="FILE", help="their translations, for BLEU")
+    parser.add_argument("--overwrite", action="store_true", help="replace an export that is there already")
+    return parser.parse_args(argv)
+
+
+def check_arguments(args: argparse.Namespace, target: Target) -> None:
+    """See that the export can be written, before anything is loaded.
+
+    Raises:
+        ConfigError: all that is wrong.
+    """
+    problems = []
+    missing = [module for module in target.modules if importlib.util.find_spec(module) is None]
+    if missing:
+        problems.append(f"--to {target.name} needs {' and '.join(missing)}: pip install {' '.join(missing)}")
+    if args.quantization and args.quantization not in target.quantizations:
+        known = ", ".join(target.quantizations) or "none"
+        problems.append(f"--quantization {args.quantization}: {target.name} has {known}")
+    if args.reference and not args.input:
+        problems.append(f"--reference {args.reference} belongs to lines that --input FILE gives")
+    if args.model.is_file():
+        problems.append(f"{args.model} is a file: give a run (runs/NAME) or a model directory")
+    output = args.output
+    if output.is_dir() and any(output.iterdir()):
+        if not is_export(output):
+            problems.append(f"--output {output} holds something else than an export: choose another folder")
+        elif not args.overwrite:
+            problems.append(f"--output {output} is there already: choose another folder, or give --overwrite")
+    elif output.exists() and not output.is_dir():
+        problems.append(f"--output {output} is a file: choose another name")
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def check_network(model: Model, target: Target) -> None:
+    """Raises ConfigError, with every setting of the network that the target cannot express."""
+    if found := obstacles(target.name, model.settings):
+        title = LIMITS[target.name].title
+        raise ConfigError("\n".join([f"this model cannot be exported to {title}:", *found]))
+
+
+def export(model: Model, target: Target, args: argparse.Namespace) -> tuple[Parity, ExportDescription]:
+    """Write the folder, which has its name when the gate has been passed.
+
+    Raises:
+        RunError: the export does something else than the model.
+        DataError: the lines to compare them on cannot be read.
+    """
+    settings, changed = fit_search(target.name, model.translate)
+    for sentence in changed:
+        print(sentence, file=sys.stderr)
+    gate = Gate(model, gate_lines(model, args.model, args.input, args.reference))
+    description = ExportDescription(target.name, None, model.src_lang, model.tgt_lang, settings, {}, {})
+
+    def write(folder: Path, quantization: str | None) -> ExportDescription:
+        target.write(model, folder, quantization)
+        written = replace(description, quantization=quantization, sha256=checksums(folder))
+        write_description(folder, written)
+        return written
+
+    try:
+        with whole_directory(args.output) as folder:
+            description = write(folder, None)
+            parity = gate.check(target.open(folder))
+            if args.quantization:
+                print(f"fp32: {parity.describe()}", file=sys.stderr)
+                for path in folder.iterdir():
+                    path.unlink()
+                description = write(folder, args.quantization)
+                parity = gate.check_quantised(target.open(folder))
+            description = replace(description, parity=asdict(parity))
+            write_description(folder, description)
+            (folder / "README.md").write_text(export_card(model, target, description, gate, parity), encoding="utf-8")
+    except OSError as error:
+        if error.filename is None:  # what a library writes
+            error.filename = str(args.output)
+        raise
+    return parity, description
