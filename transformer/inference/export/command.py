@@ -12,7 +12,7 @@ from pathlib import Path
 from data.atomic import whole_directory
 from transformer.command_line import CommandParser
 from transformer.errors import ConfigError
-from transformer.inference.export import ctranslate2
+from transformer.inference.export import ctranslate2, huggingface
 from transformer.inference.export.card import export_card
 from transformer.inference.export.description import ExportDescription, checksums, is_export, write_description
 from transformer.inference.export.gate import Gate, Parity
@@ -21,11 +21,11 @@ from transformer.inference.export.obstacles import LIMITS, fit_search, obstacles
 from transformer.inference.export.target import Target
 from transformer.model_directory import Model, load_model
 
-TARGETS = {target.name: target for target in (ctranslate2.TARGET,)}
+TARGETS = {target.name: target for target in (ctranslate2.TARGET, huggingface.TARGET)}
 
 
 def export_command(argv: Sequence[str]) -> int:
-    """Write a model for CTranslate2, proven to translate as it does here."""
+    """Write a model for CTranslate2 or Hugging Face, proven to translate as it does here."""
     args = parse_arguments(argv)
     target = TARGETS[args.to]
     check_arguments(args, target)
