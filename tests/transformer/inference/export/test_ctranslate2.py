@@ -8,24 +8,22 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from data.vocabulary import BOS_ID, EOS_ID, UNK_ID
+from data.vocabulary import BOS_ID, EOS_ID
 from transformer.config import ModelSettings
 from transformer.errors import RunError
-from transformer.inference import batch_search
 from transformer.inference.ctranslate2_translator import CTranslate2Translator
 from transformer.inference.export.ctranslate2 import TARGET, Opened, usage, write
 from transformer.inference.export.description import ExportDescription
 from transformer.inference.export.gate import TOLERANCE, Gate, Parity
 from transformer.inference.export.gate_lines import GateLines
 from transformer.inference.export.obstacles import LONGEST_SOURCE, fit_search, obstacles
-from transformer.inference.search.beam_search import IMPOSSIBLE, SearchRules, log_distribution
+from transformer.inference.search.beam_search import IMPOSSIBLE, log_distribution
 from transformer.model_directory import Model
 
 MakeModel = Callable[..., Model]
@@ -88,14 +86,11 @@ def test_any_two_settings_together_are_exported_exactly(
     make_model: MakeModel,
     few_lines: GateLines,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     network: dict[str, Any],
 ) -> None:
-    """One difference is known: CTranslate2 rules out <unk> before it normalises, and untrained networks expect it."""
-    monkeypatch.setattr(batch_search, "SearchRules", partial(SearchRules, impossible=(*IMPOSSIBLE, UNK_ID)))
     model = make_model(**network)
     assert obstacles("ctranslate2", model.settings) == []
-    parity = Gate(model, few_lines).check(exported(model, tmp_path / "export"))
+    parity = Gate(model, few_lines, TARGET.impossible).check(exported(model, tmp_path / "export"))
     assert parity.beam_identical == parity.n_lines == len(few_lines.lines)
 
 
