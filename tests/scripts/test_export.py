@@ -211,13 +211,13 @@ def test_what_was_found_is_kept_with_the_export(exported: Path) -> None:
 
 
 def test_settings_of_the_search_that_have_no_counterpart_are_replaced_and_named(
-    call: Call, model: Path, tmp_path: Path
+    call: Call, model: Path, lines: Path, tmp_path: Path
 ) -> None:
     loaded = load_model(model)
     changed = loaded.translate.model_copy(update={"length_penalty": "wu", "alpha": 0.6, "stop": "exact"})
     (tmp_path / "wu").mkdir()
     save_model(tmp_path / "wu", Model(**vars(loaded) | {"translate": changed}))
-    done = call("transformer", "export", "wu", "--to", "ctranslate2", "--output", "out")
+    done = call("transformer", "export", "wu", "--to", "ctranslate2", "--output", "out", "--input", lines)
     assert done.returncode == 0, done.stderr
     assert "translate.length_penalty: wu: CTranslate2 does not know" in done.stderr
     assert "translate.stop: exact" in done.stderr
@@ -225,10 +225,11 @@ def test_settings_of_the_search_that_have_no_counterpart_are_replaced_and_named(
     assert "--backend ctranslate2 --model out" in done.stdout
 
 
-def test_a_quantised_export_states_its_bleu_and_speed(call: Call, model: Path) -> None:
-    done = call("transformer", "export", model, "--to", "ctranslate2", "--output", "out", "--quantization", "float16")
+def test_a_quantised_export_states_its_bleu_and_speed(call: Call, model: Path, lines: Path) -> None:
+    arguments = ("--output", "out", "--quantization", "float16", "--input", lines)
+    done = call("transformer", "export", model, "--to", "ctranslate2", *arguments)
     assert done.returncode == 0, done.stderr
-    assert "fp32: on 200 lines" in done.stderr
+    assert "fp32: on 10 lines" in done.stderr
     assert "BLEU against greedy translations of the origin" in done.stdout
     assert "times the speed" in done.stdout
     assert read_description(Path("out")).quantization == "float16"
@@ -246,7 +247,7 @@ def test_lines_and_references_may_be_given(call: Call, model: Path, lines: Path)
 
 
 def test_an_export_that_does_something_else_is_thrown_away(
-    call: Call, model: Path, monkeypatch: pytest.MonkeyPatch
+    call: Call, model: Path, lines: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = ctranslate2._set_feed_forward
 
@@ -256,17 +257,19 @@ def test_an_export_that_does_something_else_is_thrown_away(
 
     monkeypatch.setattr(ctranslate2, "_set_feed_forward", damaged)
     Path("before").mkdir()
-    done = call("transformer", "export", model, "--to", "ctranslate2", "--output", "before/out")
+    done = call("transformer", "export", model, "--to", "ctranslate2", "--output", "before/out", "--input", lines)
     assert (done.returncode, done.stdout) == (1, "")
     assert "does not do what the model does" in done.stderr
     assert "log P of a piece differs" in done.stderr
     assert list(Path("before").iterdir()) == []
 
 
-def test_an_export_that_is_there_is_kept_unless_told(call: Call, model: Path, exported: Path, tmp_path: Path) -> None:
+def test_an_export_that_is_there_is_kept_unless_told(
+    call: Call, model: Path, exported: Path, lines: Path, tmp_path: Path
+) -> None:
     shutil.copytree(exported, tmp_path / "out")
     (tmp_path / "out/mine.txt").write_text("mine")
-    arguments = (model, "--to", "ctranslate2", "--output", "out")
+    arguments = (model, "--to", "ctranslate2", "--output", "out", "--input", lines)
     done = call("transformer", "export", *arguments)
     assert done.returncode == 2
     assert "out is there already" in done.stderr
@@ -315,12 +318,34 @@ def test_a_pickle_in_place_of_the_weights_is_refused_and_never_executed(
     assert not (tmp_path / "exploded").exists()
 
 
-def test_a_full_disk_is_one_message(call: Call, model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_full_disk_is_one_message(
+    call: Call, model: Path, lines: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(ctranslate2, "save_vocabularies", full)
-    done = call("transformer", "export", model, "--to", "ctranslate2", "--output", "a b/out")
+    done = call("transformer", "export", model, "--to", "ctranslate2", "--output", "a b/out", "--input", lines)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "a b/out: No space left on device; free some space" in done.stderr
     assert list((tmp_path / "a b").iterdir()) == []
+
+
+def test_a_run_says_early_what_its_exports_cannot_do_and_is_compared_on_its_validation_lines(
+    call: Call, tiny: Path
+) -> None:
+    arguments = ("--config", "tiny.yaml", "export=[ctranslate2]")
+    assert call("preprocess", *arguments).returncode == 0
+    done = call("train", *arguments, "--plan")
+    assert done.returncode == 0, done.stderr
+    outlook = "ctranslate2: can be exported, but not translate.length_penalty: wu: CTranslate2 does not know"
+    assert f"\nexport    {outlook}" in done.stdout
+    done = call("train", *arguments)
+    assert done.returncode == 0, done.stderr
+    assert f"\nexport       {outlook}" in done.stderr
+    [following] = re.findall(r"python -m (transformer export .*)", done.stdout)
+    done = call(*following.split())
+    assert done.returncode == 0, done.stderr
+    assert "on 9 lines, validation lines of tiny: 9 greedy translations" in done.stdout
+    assert "BLEU against references" in done.stdout
+    assert call("train", "--config", "tiny.yaml", "export=[]").returncode == 0  # nothing of the training is changed
