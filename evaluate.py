@@ -1,146 +1,119 @@
-"""Translate and score test sets: `python evaluate.py --model runs/base`; or score text that is already translated."""
+"""Translate and score test sets: `python evaluate.py --model runs/base`; or score or compare what is translated."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
-from tqdm import tqdm
-
-from data.corpora import FileSource, read_pairs
-from data.lines import write_lines
-from data.prepared import Prepared, load_prepared
-from transformer.command_line import CommandParser, run_command
-from transformer.config_file import load_config, section_overrides
-from transformer.errors import ConfigError, RunError
-from transformer.evaluation.metrics import format_table, score
-from transformer.inference.translator import Translator
-from transformer.model_directory import find_model, stored_translate_settings
+from transformer.command_line import run_command
+from transformer.device import choose_device
+from transformer.evaluation.arguments import parse_arguments
+from transformer.evaluation.comet import Comet
+from transformer.evaluation.comparison import MEANING, compared_files, evaluated_runs, format_comparison
+from transformer.evaluation.measurement import Measures, check, doubts_about_output, doubts_about_test, measure
+from transformer.evaluation.results import save_evaluation
+from transformer.evaluation.systems import System, Wanted, distinct_names, file_systems, is_run, model_system
+from transformer.evaluation.tables import Row, format_evaluations, format_examples
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Score two files; or load a model and its test sets, translate them, score, and say what was written."""
+    """Find systems and test sets; translate, score, write; print figures, and what can be done next."""
     args = parse_arguments(argv)
-    if args.hypothesis:
-        hypotheses, references = read_files(args.hypothesis, args.reference)
-        print(score(hypotheses, references).formatted())
+    comet = Comet(args.comet, choose_device(args.device).type == "cuda") if args.comet else None
+    if args.compare:
+        compare(args, comet)
         return 0
-
-    settings = section_overrides("translate", args.overrides, stored_translate_settings(args.model))
-    prepared = load_tests(args.data or find_prepared(args.model))
-    output = args.output or (args.model / "translations" if is_run(args.model) else None)
-    translator = Translator.load(args.model, args.device, **settings)
-    scores, written = {}, []
-    for name, (src, references) in prepared.test_text.items():
-        hypotheses = translate(translator, name, src)
-        scores[name] = score(hypotheses, references)
-        if output:
-            written.append(write_translations(output, name, prepared.manifest["tgt_lang"], hypotheses))
-        print_examples(args.examples, src, references, hypotheses)
-    print(format_table(scores))
-    report(args.model, written)
+    systems = find_systems(args)
+    plans = [(system, measures_of(args, system, comet)) for system in systems]
+    say(doubt for system, measures in plans for test in system.tests for doubt in doubts_about_test(test, measures))
+    rows, written = [], []
+    for system, measures in plans:
+        found, paths = evaluate(system, measures, args.examples)
+        rows += [replace(row, system=system.name if args.model and len(systems) > 1 else "") for row in found]
+        written += paths
+    print(format_evaluations(rows))
+    report(args, written)
     return 0
 
 
-def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    """What there is to say; a model or two files, not both."""
-    parser = CommandParser(prog="evaluate.py", description=__doc__)
-    parser.add_argument("--model", type=Path, metavar="DIR", help="a run or model directory; all its test sets")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="prepared/NAME with the test sets (that of the run)")
-    parser.add_argument("--output", type=Path, metavar="DIR", help="for the translations (RUN/translations)")
-    parser.add_argument(
-        "--examples", type=int, default=0, metavar="N", help="print N translations of each test set (0)"
-    )
-    parser.add_argument(
-        "--device", default="auto", choices=["auto", "cuda", "mps", "cpu"], help="auto: cuda, else mps, else cpu (auto)"
-    )
-    parser.add_argument("--hypothesis", type=Path, metavar="FILE", help="score these translations, without a model")
-    parser.add_argument("--reference", type=Path, metavar="FILE", help="against these lines, detokenised and cased")
-    parser.add_argument(
-        "overrides",
-        nargs="*",
-        metavar="translate.key=value",
-        help="such as translate.beam_size=8; docs/configuration.md",
-    )
-    args: argparse.Namespace = parser.parse_args(argv)
-    if (args.hypothesis is None) != (args.reference is None):
-        parser.error("--hypothesis and --reference are given together")
-    if (args.model is None) == (args.hypothesis is None):
-        parser.error("give either --model, or --hypothesis and --reference")
-    if args.hypothesis and args.overrides:
-        parser.error(f"{' '.join(args.overrides)}: nothing is translated where two files are scored")
-    if args.examples < 0:
-        parser.error(f"--examples {args.examples}: at least 0")
-    return args
+def find_systems(args: argparse.Namespace) -> list[System]:
+    """The models or files that are named, each with its test sets."""
+    names = distinct_names(args.model or args.hypothesis or args.compare)
+    languages = tuple(args.languages.split("-")) if args.languages else None
+    wanted = Wanted(args.data, args.test, args.src, args.reference, args.domains, languages)
+    if not args.model:
+        systems, notes = file_systems(args.hypothesis or args.compare, names, wanted, args.output)
+        say(notes)
+        return systems
+    return [
+        model_system(path, name, wanted, folder_of(args, path, name), args.overrides, args.device)
+        for path, name in zip(args.model, names, strict=True)
+    ]
 
 
-def read_files(hypothesis: Path, reference: Path) -> tuple[list[str], list[str]]:
-    """The lines of two files, plain or .gz, which must be equally many."""
-    pairs = list(read_pairs(FileSource(hypothesis, reference)))
-    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+def folder_of(args: argparse.Namespace, model: Path, name: str) -> Path | None:
+    """Where the results of a model go."""
+    if args.output:
+        return args.output / quote(name, safe=" ") if len(args.model) > 1 else Path(args.output)
+    return model / "translations" if is_run(model) else None
 
 
-def is_run(path: Path) -> bool:
-    """Whether this is what train.py made, rather than a model directory alone."""
-    return (path / "settings.yaml").is_file()
+def measures_of(args: argparse.Namespace, system: System, comet: Comet | None) -> Measures:
+    """What is measured, in the languages of a system; what is missing for it is said now."""
+    measures = Measures(*system.languages, args.tokenize, args.literature, comet)
+    check(measures)
+    return measures
 
 
-def find_prepared(model: Path) -> Path:
-    """The prepared data that a run was trained on."""
-    find_model(model)
-    if not is_run(model):
-        raise ConfigError(
-            f"{model}: only a run knows its test sets; name prepared data with --data prepared/NAME, or give --model "
-            "runs/NAME"
-        )
-    directory = Path("prepared") / load_config(model / "settings.yaml").name
-    if not directory.is_dir():
-        raise RunError(
-            f"{directory}: not there. Run evaluate.py in the folder where train.py was run, or name the prepared data "
-            "with --data"
-        )
-    return directory
+def evaluate(system: System, measures: Measures, n_examples: int) -> tuple[list[Row], list[Path]]:
+    """Translate, score and write every test set of a system; returns what is to be printed, and what was written."""
+    rows, written = [], []
+    for test, output, times in zip(system.tests, system.translate(), system.rarest_words(), strict=True):
+        say(doubts_about_output(test.name, output, measures))
+        evaluation, sentences = measure(test, output, measures, times)
+        rows.append(Row(evaluation))
+        if system.folder:
+            written += save_evaluation(system.folder, evaluation, sentences)
+        for example in format_examples(n_examples, test.src, test.references[0], output.hypotheses):
+            print(example)
+    return rows, written
 
 
-def load_tests(directory: Path) -> Prepared:
-    """Prepared data with at least one test set."""
-    prepared = load_prepared(directory)
-    if not prepared.test_text:
-        raise RunError(f"{directory}: holds no test sets; name some under data.test and run preprocess.py again")
-    return prepared
+def compare(args: argparse.Namespace, comet: Comet | None) -> None:
+    """Print, for every test set, whether each system differs from the first by more than chance."""
+    if args.reference or args.test:
+        systems = find_systems(args)
+        measures = measures_of(args, systems[0], comet)
+        say(doubts_about_test(systems[0].tests[0], measures))
+        found = compared_files(systems, measures)
+    else:
+        found = evaluated_runs(args.compare, args.tokenize)
+    for one in found:
+        print(format_comparison(replace(one, measures=replace(one.measures, comet=comet))), end="\n\n")
+    print(MEANING)
 
 
-def translate(translator: Translator, name: str, src: list[str]) -> list[str]:
-    """Translate a test set, with a bar on a terminal."""
-    with tqdm(total=len(src), desc=name, unit=" lines", disable=None) as bar:
-        return [translation.text for translation in translator.translations(src, progress=bar.update)]
-
-
-def write_translations(directory: Path, name: str, language: str, hypotheses: list[str]) -> Path:
-    """Write the translations of a test set; the file is complete or not there."""
-    directory.mkdir(parents=True, exist_ok=True)
-    path = directory / f"{quote(name, safe=' ')}.{language}"  # a test set may be called news/2014
-    write_lines(path, hypotheses)
-    return path
-
-
-def print_examples(n: int, src: Sequence[str], references: Sequence[str], hypotheses: Sequence[str]) -> None:
-    """Show n translations, spread evenly over the test set, each between its source and its reference."""
-    n = min(n, len(src))
-    for line in (i * len(src) // n for i in range(n)):
-        print(f"source       {src[line]}\nreference    {references[line]}\ntranslation  {hypotheses[line]}\n")
-
-
-def report(model: Path, written: Sequence[Path]) -> None:
+def report(args: argparse.Namespace, written: Sequence[Path]) -> None:
     """Say what was written and what to do next."""
+    print()
     for path in written:
         print(f"wrote  {path}")
     if not written:
-        print("wrote  nothing; --output DIR keeps the translations")
-    print(f'next   python -m transformer attention --model {model} --sentence "…" draws what the model looks at')
+        print("wrote  nothing; --output DIR keeps translations and figures")
+    if args.model:
+        print(f"next   python -m transformer report {' '.join(str(model) for model in args.model)}")
+    if args.model and len(args.model) > 1 and not args.output:
+        print(f"       python evaluate.py --compare {' '.join(str(model) for model in args.model)}")
+
+
+def say(lines: Iterable[str]) -> None:
+    """Notes go to standard error, each once."""
+    for line in dict.fromkeys(lines):
+        print(f"note: {line}", file=sys.stderr)
 
 
 if __name__ == "__main__":

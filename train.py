@@ -16,6 +16,7 @@ from transformer.command_line import CommandParser, add_config_arguments, load_s
 from transformer.config import Settings
 from transformer.device import choose_device
 from transformer.errors import RunError
+from transformer.inference.export.obstacles import outlook
 from transformer.training.group import Group, training_group
 from transformer.training.loop import Finished, train
 from transformer.training.plan import make_plan
@@ -132,6 +133,8 @@ def announce(settings: Settings, prepared: Prepared, run: RunDirectory, group: G
         + (f", {group.size} processes" if group.size > 1 else ""),
         file=sys.stderr,
     )
+    for line in outlook(settings.export, settings.model, settings.translate):
+        print(f"export       {line}", file=sys.stderr)
 
 
 def report(settings: Settings, run: RunDirectory, finished: Finished) -> int:
@@ -144,6 +147,8 @@ def report(settings: Settings, run: RunDirectory, finished: Finished) -> int:
     print(f"metrics      {run.metrics}")
     print(f"next         python translate.py --model {run.path} < text.{settings.data.src_lang}")
     print(f"             python evaluate.py --model {run.path}")
+    for target in settings.export:
+        print(f"             python -m transformer export {run.path} --to {target} --output {run.path / target}")
     return 0
 
 

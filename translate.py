@@ -155,18 +155,18 @@ def draw(directory: Path, layers: str, number: int, result: Result) -> None:
         return
     import torch
 
-    from transformer.evaluation.attention_plot import draw_cross_attention  # slow to import, and seldom needed
+    from transformer.evaluation.attention_plot import draw_matrices  # slow to import, and seldom needed
 
     src, tgt = result.pair.src, result.translation.text
     src_words, tgt_words = ([f"▁{word}" for word in text.split()] for text in (src, tgt))
     path, panels = directory / f"{number:06}.png", {layers: torch.tensor(attention)}
     try:
-        missing = draw_cross_attention(path, panels, src_words, tgt_words, title=f"{src}\n{tgt}")
+        drawn = draw_matrices(path, panels, src_words, tgt_words, title=f"{src}\n{tgt}")
     except ConfigError as error:
         say(f"line {number}: no picture: {error}")
         return
-    if missing:
-        say(f"line {number}: boxes in the picture stand for {' '.join(missing)}, which no installed font has")
+    for note in drawn.notes:
+        say(f"line {number}: {note}")
 
 
 def report(args: argparse.Namespace, job: Job, references: list[str] | None) -> None:

@@ -29,21 +29,22 @@ from statistics import fmean
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # to run like the scripts there
 
 import numpy as np
-import numpy.typing as npt
-from sacrebleu.metrics.bleu import BLEU
 from tqdm import tqdm
 
-from benchmarks.multi30k import ROOT, data_overrides, machine_facts
+from benchmarks.machine import machine_facts
+from benchmarks.multi30k import data_overrides
+from benchmarks.scripts import ROOT
 from data.batches import EpochPlan
 from data.lines import read_lines, write_lines
 from data.prepared import load_prepared
 from transformer.command_line import CommandParser, run_command
 from transformer.errors import ConfigError, RunError
-from transformer.evaluation.metrics import score
+from transformer.evaluation.sentence_statistics import Statistics
+from transformer.evaluation.significance import RESAMPLES, resampled_sums
+from transformer.evaluation.tokenization import DEFAULT, load_bleu
 
 BATCH_TOKENS = 4096
 SETS = {"validation": "val", "test_2016_flickr": "test_2016_flickr"}
-RESAMPLES = 1000
 # Of the updates of a run, as in configs/multi30k.yaml; a moving average remembers as many as 1 / (1 − decay).
 WARMUP, COOLDOWN, MEMORY = 0.2, 0.25, 0.2
 ABOUT = """\
@@ -244,7 +245,6 @@ def render(args: argparse.Namespace, outcomes: Sequence[Outcome], references: Ma
         time = f"{fmean(outcome.seconds) / base_seconds:.2f}"
         rows.append(f"| {outcome.variant.name} | {len(outcome.seconds)} | {' | '.join(cells)} | {time} | `{change}` |")
     facts = machine_facts()
-    example = outcomes[0].hypotheses["validation"][0]
     libraries = ", ".join(f"{name} {number}" for name, number in facts["libraries"].items())
     return "\n".join(
         [
@@ -258,43 +258,28 @@ def render(args: argparse.Namespace, outcomes: Sequence[Outcome], references: Ma
             "|---|---|" + "---|" * len(columns) + "---|---|",
             *rows,
             "",
-            f"BLEU: `{score(example, references['validation']).bleu_signature}`.",
+            f"BLEU: `{_statistics(outcomes[0].hypotheses['validation'][0], references['validation']).signature()}`.",
             f"{facts['cores']} cores of {facts['cpu']}, {args.jobs} runs side by side; {facts['date']}; {libraries}.",
         ]
     )
 
 
-class BleuStatistics:
-    """What BLEU adds up over sentences: (sentences, statistics)."""
-
-    def __init__(self, hypotheses: Sequence[str], references: Sequence[str]) -> None:
-        self.bleu = BLEU(tokenize="13a", effective_order=False, force=True)
-        rows = self.bleu._extract_corpus_statistics(hypotheses, [references])
-        self.rows = np.array(rows, dtype=np.float64)
-
-    def score(self) -> float:
-        """Of all sentences."""
-        return self._of(self.rows.sum(axis=0))
-
-    def resampled(self, draws: npt.NDArray[np.int64]) -> list[float]:
-        """Of resampled sentences: `draws` says how often each one is taken, (resamples, sentences)."""
-        return [self._of(sums) for sums in draws @ self.rows]
-
-    def _of(self, sums: npt.NDArray[np.float64]) -> float:
-        return float(self.bleu._compute_score_from_stats(sums.tolist()).score)
+def _statistics(hypotheses: Sequence[str], references: Sequence[str]) -> Statistics:
+    return Statistics.of(load_bleu(DEFAULT), hypotheses, [references])
 
 
 def _compare(outcomes: Sequence[Outcome], name: str, references: Sequence[str]) -> list[str]:
     """For each outcome, the first being the recipe: BLEU, and the difference with its interval."""
     random = np.random.default_rng(1)
-    n = len(references)
-    draws = random.multinomial(n, np.full(n, 1 / n), size=RESAMPLES)  # (RESAMPLES, n): how often each sentence
     cells, base = [], None
     for outcome in outcomes:
-        statistics = [BleuStatistics(lines, references) for lines in outcome.hypotheses[name]]
-        mean = fmean(each.score() for each in statistics)
-        resampled = np.array([each.resampled(draws) for each in statistics])  # (seeds, RESAMPLES)
-        seeds = random.integers(len(statistics), size=(len(statistics), RESAMPLES))
+        runs = [_statistics(lines, references) for lines in outcome.hypotheses[name]]
+        mean = fmean(run.figure() for run in runs)
+        sums = [resampled_sums(run.counts) for run in runs]  # of the same sentences for all runs
+        resampled = np.array(
+            [[run.figure_of(row) for row in rows.tolist()] for run, rows in zip(runs, sums, strict=True)]
+        )
+        seeds = random.integers(len(runs), size=(len(runs), RESAMPLES))
         drawn = np.take_along_axis(resampled, seeds, axis=0).mean(axis=0)  # (RESAMPLES,)
         if base is None:
             base = mean, drawn

@@ -31,7 +31,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # to run like t
 
 from tqdm import tqdm
 
-from benchmarks.multi30k import data_overrides, machine_facts
+from benchmarks.machine import machine_facts
+from benchmarks.multi30k import data_overrides
 from benchmarks.tiny_run import ROOT, Program, finish
 from transformer.command_line import CommandParser, run_command
 from transformer.errors import RunError

@@ -34,7 +34,7 @@ from tqdm import tqdm
 
 from benchmarks.decoding_peers.runs import Run, System, decode, seconds_to_first_line
 from benchmarks.decoding_peers.task import Task
-from benchmarks.multi30k import machine_facts
+from benchmarks.machine import machine_facts
 from benchmarks.programs import ROOT, pythons
 from data.lines import read_lines, write_lines
 from data.vocabulary import Vocabulary

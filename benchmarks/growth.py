@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # to run like t
 
 from tqdm import tqdm
 
-from benchmarks.multi30k import machine_facts
+from benchmarks.machine import machine_facts
 from benchmarks.scaling_plan import render
 from benchmarks.tiny_run import ROOT, Program, command_of, finish
 from data.lines import read_lines, write_lines

@@ -29,9 +29,11 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from benchmarks.multi30k import Work, data_overrides, machine_facts
+from benchmarks.machine import machine_facts
+from benchmarks.multi30k import data_overrides
 from benchmarks.others import wait_until_quiet
 from benchmarks.programs import ROOT, pythons
+from benchmarks.scripts import Work
 from benchmarks.training_peers.runs import N_TRIES, PATIENCE_SECONDS, QUIET_CORES, THREADS, Run, System, train
 from benchmarks.training_peers.task import Batch, Task
 from data.batches import EpochPlan, Integers, collate, longer_side

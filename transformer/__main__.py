@@ -11,9 +11,9 @@ from transformer.command_line import EXIT_USAGE, CommandParser, run_command
 from transformer.config_file import load_config
 from transformer.describe import TYPICAL_LENGTH, describe, format_description
 from transformer.errors import ConfigError
-from transformer.evaluation.attention_plot import draw_translation
+from transformer.evaluation.alignment_command import align_command
+from transformer.evaluation.attention_command import attention_command
 from transformer.inference.imports.command import import_command
-from transformer.inference.translator import Translator
 
 
 def describe_command(argv: Sequence[str]) -> int:
@@ -44,39 +44,6 @@ def describe_command(argv: Sequence[str]) -> int:
     return 0
 
 
-def attention_command(argv: Sequence[str]) -> int:
-    """Translate one sentence and draw where the decoder looked in it (encoder-decoder attention)."""
-    parser = CommandParser(prog="python -m transformer attention", description=attention_command.__doc__)
-    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="a run (runs/NAME) or model directory")
-    parser.add_argument("--sentence", required=True, metavar="TEXT", help="the sentence, in the source language")
-    parser.add_argument(
-        "--output",
-        type=Path,
-        default=Path("attention.png"),
-        metavar="FILE",
-        help="the picture: .png, .svg or .pdf (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--layer",
-        type=int,
-        metavar="N",
-        help="every head of this decoder layer, 1 being the lowest (default: the mean of all layers and heads)",
-    )
-    parser.add_argument(
-        "--device", default="auto", choices=["auto", "cuda", "mps", "cpu"], help="auto: cuda, else mps, else cpu (auto)"
-    )
-    args = parser.parse_args(argv)
-    translator = Translator.load(args.model, args.device)
-    drawing = draw_translation(translator, args.sentence, args.output, args.layer)
-    print(f"{args.sentence}\n{drawing.translation}\nwrote {args.output}")
-    if drawing.missing:
-        print(
-            f"No font here has {' '.join(drawing.missing)}: drawn as boxes. Install one that does, such as Noto Sans.",
-            file=sys.stderr,
-        )
-    return 0
-
-
 def export_command(argv: Sequence[str]) -> int:
     """Write a model for CTranslate2 or Hugging Face, proven to translate as it does here."""
     from transformer.inference.export import command  # what it needs is an extra
@@ -87,6 +54,7 @@ def export_command(argv: Sequence[str]) -> int:
 COMMANDS = {
     "describe": describe_command,
     "attention": attention_command,
+    "align": align_command,
     "export": export_command,
     "import": import_command,
 }

@@ -260,6 +260,11 @@ class Settings(Section):
     model: ModelSettings = ModelSettings()
     train: TrainSettings = TrainSettings()
     translate: TranslateSettings = TranslateSettings()
+    export: list[Literal["ctranslate2", "huggingface"]] = Field(
+        [],
+        description="Programs the model is meant for: train.py says at the start what they cannot express. See "
+        "docs/deployment.md.",
+    )
 
     @property
     def packing_problems(self) -> list[str]:

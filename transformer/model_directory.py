@@ -154,6 +154,12 @@ def stored_translate_settings(path: str | Path) -> TranslateSettings:
         raise _not_settings(directory, error) from error
 
 
+def stored_languages(path: str | Path) -> tuple[str, str]:
+    """The source and target language of a model or run, without reading its weights. Raises RunError as above."""
+    description = _read_description(find_model(path))
+    return description["src_lang"], description["tgt_lang"]
+
+
 def _not_settings(directory: Path, error: ValidationError) -> RunError:
     problems = "; ".join(f"{'.'.join(map(str, e['loc']))!r}: {e['msg']}" for e in error.errors())
     return RunError(f"{directory / DESCRIPTION}: not the settings of a model ({problems})")

@@ -27,7 +27,13 @@ class TestSetSource:
 
 
 def find_test_set(source: TestSetSource) -> tuple[Path, Path]:
-    """The text files of source and reference, downloaded unless they are there already.
+    """The text files of source and first reference, downloaded unless they are there already. Raises as below."""
+    src, references = find_whole_test_set(source)
+    return src, references[0]
+
+
+def find_whole_test_set(source: TestSetSource) -> tuple[Path, list[Path]]:
+    """The text files of source and all references, downloaded unless they are there already.
 
     Raises DataError: no test set or direction of that name, no network.
     """
@@ -52,7 +58,7 @@ def find_test_set(source: TestSetSource) -> tuple[Path, Path]:
         ) from error
 
 
-def _ask_sacrebleu(dataset: Any, direction: str) -> tuple[Path, Path]:
+def _ask_sacrebleu(dataset: Any, direction: str) -> tuple[Path, list[Path]]:
     from sacrebleu.utils import SACREBLEU_DIR
 
     logger = logging.getLogger("sacrebleu")
@@ -61,6 +67,6 @@ def _ask_sacrebleu(dataset: Any, direction: str) -> tuple[Path, Path]:
     try:
         if not Path(SACREBLEU_DIR, dataset.name).is_dir():
             print(f"asking sacrebleu for {dataset.name} …", file=sys.stderr)
-        return Path(dataset.get_source_file(direction)), Path(dataset.get_reference_files(direction)[0])
+        return Path(dataset.get_source_file(direction)), list(map(Path, dataset.get_reference_files(direction)))
     finally:
         logger.setLevel(level)

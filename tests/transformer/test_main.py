@@ -16,12 +16,13 @@ from transformer.__main__ import COMMANDS, main
 from transformer.command_line import run_command
 from transformer.config import ModelSettings, TranslateSettings
 from transformer.describe import describe, format_description
-from transformer.evaluation.attention_plot import cross_attention_panels, draw_cross_attention
+from transformer.evaluation.attention_plot import draw_matrices, panels_of
 from transformer.inference.translator import Translator
 from transformer.model import Transformer
 from transformer.model_directory import Model, save_model
 
 SENTENCE = "w7 the cat sat"
+ALIGNMENT = ["attention", "--model", "MODEL", "--kind", "alignment", "--sentence"]
 
 
 class Result(NamedTuple):
@@ -81,9 +82,9 @@ def test_attention_translates_and_draws_what_the_decoder_looked_at(
     vocabulary = translator.src_vocabulary
     src, tgt = ([*ids, EOS_ID] for ids in vocabulary.encode([SENTENCE, translation]))
     weights = translator.network.attention_weights(torch.tensor([src]), torch.tensor([[BOS_ID, *tgt[:-1]]]))
-    draw_cross_attention(
+    draw_matrices(
         tmp_path / "expected.svg",
-        cross_attention_panels(weights.cross),
+        panels_of(weights.cross),
         vocabulary.pieces(src),
         vocabulary.pieces(tgt),
         f"{SENTENCE}\n{translation}",
@@ -98,7 +99,31 @@ def test_attention_of_a_layer_has_a_panel_for_each_head(command: Command, model:
         assert f"<!-- {title} -->" in picture
 
 
-def test_characters_without_a_font_are_named_on_stderr(command: Command, model: Path, tmp_path: Path) -> None:
+def test_attention_of_a_given_translation_and_of_every_kind_is_drawn(
+    command: Command, model: Path, tmp_path: Path
+) -> None:
+    given = ("attention", "--model", model, "--sentence", SENTENCE, "--translation", "the mat", "--output", "a.svg")
+    pictures = []
+    for kind in ("cross", "encoder", "decoder", "alignment"):
+        for layer in ([], ["--layer", "1"], ["--layer", "all"])[: 2 if kind == "alignment" else 3]:
+            result = command(*given, "--kind", kind, *layer)
+            assert (result.code, result.out) == (0, f"{SENTENCE}\nthe mat\nwrote a.svg\n")
+            pictures.append((tmp_path / "a.svg").read_text(encoding="utf-8"))
+            source_or_target = "sat" if kind == "encoder" else "mat"
+            assert f"<!-- {source_or_target} -->" in pictures[-1]
+    assert len(set(pictures)) == len(pictures)
+
+
+def test_an_alignment_is_drawn_beside_the_right_one(command: Command, model: Path, tmp_path: Path) -> None:
+    given = ("attention", "--model", model, "--sentence", SENTENCE, "--translation", "the mat", "--kind", "alignment")
+    assert command(*given, "--gold", "1-0 3?1", "--output", "a.svg").code == 0
+    assert "<!-- gold, sure -->" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+
+
+def test_characters_without_a_font_are_named_on_stderr(
+    command: Command, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transformer.evaluation.picture._installed", lambda: ([], []))
     result = command("attention", "--model", model, "--sentence", f"{SENTENCE} \N{CUNEIFORM SIGN A}")
     assert result.code == 0
     assert "\N{CUNEIFORM SIGN A}" in result.err
@@ -127,7 +152,14 @@ def test_help_lists_the_commands(command: Command) -> None:
         (["attention", "--model", "none", "--sentence", "a"], 1, ["none"]),
         (["attention", "--model", "MODEL", "--sentence", " "], 2, ["blank"]),
         (["attention", "--model", "MODEL", "--sentence", "a", "--layer", "3"], 2, ["layer 3", "1", "2"]),
+        (["attention", "--model", "MODEL", "--sentence", "a", "--layer", "two"], 2, ["'two'", "all"]),
         (["attention", "--model", "MODEL", "--sentence", "a", "--output", "a.bmp"], 2, ["a.bmp", ".png"]),
+        (["attention", "--model", "MODEL", "--sentence", "a", "--translation", " "], 2, ["translation is blank"]),
+        (["attention", "--model", "MODEL", "--sentence", "a", "--gold", "0-0"], 2, ["--gold", "--kind alignment"]),
+        ([*ALIGNMENT, "a", "--layer", "all"], 2, ["--layer all"]),
+        ([*ALIGNMENT, "a", "--layer", "3"], 2, ["3", "1 (the lowest) to 2"]),
+        ([*ALIGNMENT, "a", "--translation", " "], 2, ["without words"]),
+        ([*ALIGNMENT, "a", "--gold", "1-0 0=0"], 2, ["--gold: 1-0", "source word 1", "--gold: '0=0'"]),
     ],
 )
 def test_a_mistake_is_one_message_and_an_exit_code(

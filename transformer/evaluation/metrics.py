@@ -1,13 +1,13 @@
-"""BLEU and chrF of translations against references: one scorer for training, `translate.py` and `evaluate.py`.
+"""BLEU and chrF of translations against one reference each: what training and `translate.py` show.
 
 Both metrics are sacrebleu's (Post 2018, "A Call for Clarity in Reporting BLEU Scores"). They read detokenised,
 mixed-case text and tokenise it themselves, so that figures can be compared across systems; the signature beside each
-figure says how it was computed.
+figure says how it was computed. `measurement` has everything else, from the same metrics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
@@ -15,6 +15,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from data.errors import DataError
 from transformer.errors import ConfigError
+from transformer.evaluation.tokenization import DEFAULT, load_bleu
 
 
 @dataclass(frozen=True)
@@ -49,17 +50,18 @@ class Scores:
         return "\n".join([*lines, self.note] if self.note else lines)
 
 
-def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
-    """Corpus BLEU (Papineni et al. 2002; 13a tokenisation, mixed case) and chrF2 (Popović 2015) of parallel lines.
+def score(hypotheses: Sequence[str], references: Sequence[str], tokenizer: str = DEFAULT) -> Scores:
+    """Corpus BLEU (Papineni et al. 2002; mixed case) and chrF2 (Popović 2015) of parallel lines.
 
     An empty line counts as it stands; no pair is left out. Corpus BLEU never uses the effective order, so a corpus
     without a single 4-gram scores 0, with a note.
 
     Raises:
         DataError: the numbers of lines differ, or there are none.
+        ConfigError, RunError: as `tokenization.load_bleu`.
     """
-    _check_counts(hypotheses, references)
-    bleu, chrf = BLEU(tokenize="13a", effective_order=False), CHRF()
+    check_counts(hypotheses, references)
+    bleu, chrf = load_bleu(tokenizer), CHRF()
     bleu_score = bleu.corpus_score(hypotheses, [references])
     return Scores(
         bleu=bleu_score.score,
@@ -70,11 +72,12 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
         hypothesis_words=bleu_score.sys_len,
         reference_words=bleu_score.ref_len,
         n_lines=len(hypotheses),
-        note=_why_zero(bleu_score),
+        note=why_zero(bleu_score),
     )
 
 
-def _check_counts(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+def check_counts(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    """Raises DataError when the numbers of lines differ, or there are none."""
     # sacrebleu's Python interface cuts the longer list in silence; only its command line compares the counts.
     if len(hypotheses) != len(references):
         raise DataError(
@@ -85,7 +88,7 @@ def _check_counts(hypotheses: Sequence[str], references: Sequence[str]) -> None:
         raise DataError("0 hypotheses and 0 references: there is nothing to score.")
 
 
-def _why_zero(bleu: BLEUScore) -> str:
+def why_zero(bleu: BLEUScore) -> str:
     """The reason for a BLEU of exactly 0; empty for any other score."""
     if bleu.score > 0:
         return ""
@@ -99,45 +102,40 @@ def _why_zero(bleu: BLEUScore) -> str:
     return "BLEU is 0 because the hypotheses are far shorter than the references."
 
 
-def format_table(scores: Mapping[str, Scores]) -> str:
-    """One row per test set, then the signatures and any notes."""
-    width = max(map(len, ["test set", *scores]))
-    rows = [f"{'test set':{width}}    BLEU    chrF  length    lines      words  reference words"]
-    for name, row in scores.items():
-        rows.append(
-            f"{name:{width}}  {row.bleu:6.2f}  {row.chrf:6.2f}  {row.length_ratio:6.3f}  {row.n_lines:7,}  "
-            f"{row.hypothesis_words:9,}  {row.reference_words:15,}"
-        )
-    # A set that keeps its order: test sets are scored alike, so each signature is printed once.
-    signatures = dict.fromkeys(f"BLEU {row.bleu_signature}" for row in scores.values())
-    signatures |= dict.fromkeys(f"chrF {row.chrf_signature}" for row in scores.values())
-    notes = [f"{name}: {row.note}" for name, row in scores.items() if row.note]
-    return "\n".join([*rows, "", *signatures, *notes])
-
-
 def literature_score(hypotheses: Sequence[str], references: Sequence[str], language: str) -> tuple[float, str]:
     """BLEU and its signature in the form of many papers: both sides lower-cased and tokenised with Moses' rules.
 
     Such figures (Multi30k, IWSLT14) are not comparable with `score`'s, and only here to stand beside published ones.
 
-    Args:
-        language: of the text, as a code such as "de"; it chooses Moses' list of abbreviations.
-
     Raises:
         DataError: the numbers of lines differ, or there are none.
         ConfigError: sacremoses is not installed.
     """
-    _check_counts(hypotheses, references)
+    check_counts(hypotheses, references)
+    bleu = literature_bleu()
+    tokenised = [literature_form(side, language) for side in (hypotheses, references)]
+    result = bleu.corpus_score(tokenised[0], [tokenised[1]])
+    return result.score, str(bleu.get_signature())
+
+
+def literature_bleu() -> BLEU:
+    """For lines in `literature_form`."""
+    # force: the lines end in a separated full stop on purpose. lowercase: changes nothing, but the signature says so.
+    return BLEU(tokenize="none", lowercase=True, effective_order=False, force=True)
+
+
+def literature_form(lines: Sequence[str], language: str) -> list[str]:
+    """Lines lower-cased and tokenised with Moses' rules.
+
+    Args:
+        language: of the text, as a code such as "de"; it chooses Moses' list of abbreviations.
+
+    Raises:
+        ConfigError: sacremoses is not installed.
+    """
     try:
         from sacremoses import MosesTokenizer
     except ImportError as error:
         raise ConfigError("BLEU in the literature's form needs sacremoses: run `pip install sacremoses`.") from error
     tokenizer = MosesTokenizer(lang=language)
-    tokenised = [
-        [tokenizer.tokenize(line.lower(), return_str=True, escape=False) for line in side]
-        for side in (hypotheses, references)
-    ]
-    # force: the lines end in a separated full stop on purpose. lowercase: changes nothing, but the signature says so.
-    bleu = BLEU(tokenize="none", lowercase=True, effective_order=False, force=True)
-    result = bleu.corpus_score(tokenised[0], [tokenised[1]])
-    return result.score, str(bleu.get_signature())
+    return [tokenizer.tokenize(line.lower(), return_str=True, escape=False) for line in lines]

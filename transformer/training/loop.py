@@ -11,6 +11,7 @@ from data.atomic import whole_directory
 from data.prepared import Prepared
 from transformer.config import Settings, TrainSettings
 from transformer.errors import RunError
+from transformer.evaluation.tokenization import tokenizer_at_hand
 from transformer.files import remove_directory
 from transformer.model_directory import Model, save_model
 from transformer.training.averaging import average_checkpoints
@@ -153,7 +154,8 @@ def _validate(
         better = None
         if group.is_first:  # for all: where machines differ by rounding, they must still agree when to end
             old = Evidence.load(run.evidence(best.step))
-            better = is_better(evidence, old, prepared.valid_text[1], wanted.best_by, progress.step)
+            tokenizer = tokenizer_at_hand(prepared.manifest["tgt_lang"])
+            better = is_better(evidence, old, prepared.valid_text[1], wanted.best_by, progress.step, tokenizer)
         found = replace(found, better=group.share(better))
     if group.is_first:
         run.save_evidence(progress.step, evidence)

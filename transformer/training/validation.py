@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
-from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor
 from torch.nn import functional as F
@@ -22,18 +20,15 @@ from data.vocabulary import PAD_ID
 from transformer.config import Settings
 from transformer.errors import RunError
 from transformer.evaluation.metrics import score
+from transformer.evaluation.sentence_statistics import Floats, Statistics
+from transformer.evaluation.significance import SIGNIFICANCE, share_not_better
+from transformer.evaluation.tokenization import DEFAULT, load_bleu, tokenizer_at_hand
 from transformer.inference.translator import Translator
 from transformer.masks import padding_mask
 from transformer.model import Transformer
 from transformer.training.choices import Choices, autocast
 from transformer.training.group import Group
 from transformer.training.loss import CHUNK_ROWS
-
-_METRICS = {"bleu": BLEU(tokenize="13a", effective_order=False, force=True), "chrf": CHRF()}  # as in metrics.score
-_RESAMPLES = 1000
-_SIGNIFICANCE = 0.05  # p below which one validation is better than another
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -117,7 +112,7 @@ def validate(
         hypotheses = _translations(network, src, prepared, settings, choices, group)
     finally:
         network.train(training)
-    scores = score(hypotheses, tgt)
+    scores = score(hypotheses, tgt, tokenizer_at_hand(prepared.manifest["tgt_lang"]))
     n_tokens = int((prepared.valid.tgt_lengths + 1).sum())
     validation = Validation(step, math.fsum(nll) / n_tokens, scores.bleu, scores.chrf)
     return validation, Evidence(hypotheses, nll.tolist())
@@ -168,7 +163,9 @@ def _row_nll(network: Transformer, batch: Batch) -> Tensor:
     return torch.zeros(len(batch.src), dtype=torch.float64).index_add_(0, rows, nll.cpu().double())
 
 
-def is_better(new: Evidence, old: Evidence, references: Sequence[str], best_by: str, seed: int) -> bool:
+def is_better(
+    new: Evidence, old: Evidence, references: Sequence[str], best_by: str, seed: int, tokenizer: str = DEFAULT
+) -> bool:
     """Whether `new` is better than `old` with p < 0.05, by paired bootstrap resampling (Koehn 2004).
 
     Validation sets as large as this one are drawn from it, with replacement, the same sentences for both: p is the
@@ -177,6 +174,7 @@ def is_better(new: Evidence, old: Evidence, references: Sequence[str], best_by: 
     Args:
         best_by: bleu, chrf or nll.
         seed: of the draws; give the step, and a resumed run decides as an undisturbed one.
+        tokenizer: of BLEU.
 
     Raises:
         RunError: they are not of the same sentences.
@@ -188,27 +186,10 @@ def is_better(new: Evidence, old: Evidence, references: Sequence[str], best_by: 
             f"best one of {counts[1]}, and there are {counts[2]} references. Restore the data, or go on with "
             "train.patience_significance=false"
         )
-    new_statistics, old_statistics = (_statistics(each, references, best_by) for each in (new, old))
-    random, n = np.random.default_rng(seed), len(references)
-    n_not_better = 0
-    for _ in range(_RESAMPLES):
-        times_drawn = np.bincount(random.integers(n, size=n), minlength=n).astype(np.float64)
-        drawn_new, drawn_old = (_figure(times_drawn @ each, best_by) for each in (new_statistics, old_statistics))
-        n_not_better += not drawn_new > drawn_old
-    return n_not_better / _RESAMPLES < _SIGNIFICANCE
-
-
-def _statistics(evidence: Evidence, references: Sequence[str], best_by: str) -> Floats:
-    """What is to be summed over sentences to find a figure of all of them: (N, number of statistics)."""
     if best_by == "nll":
-        return np.array(evidence.nll)[:, None]  # (N,) → (N, 1)
-    # Of sacrebleu's public interface only its own paired test reads these, and that one takes no seed and no nll.
-    statistics = _METRICS[best_by]._extract_corpus_statistics(evidence.hypotheses, [references])
-    return np.array(statistics, dtype=np.float64)
-
-
-def _figure(sums: Floats, best_by: str) -> float:
-    """The figure of the sentences whose statistics were summed, higher is better."""
-    if best_by == "nll":
-        return -float(sums[0])  # the same sentences were drawn for both, so there is no need to divide by their tokens
-    return float(_METRICS[best_by]._compute_score_from_stats(sums.tolist()).score)
+        # The same sentences are drawn for both, so there is no need to divide by their tokens.
+        new_nll, old_nll = (np.array(each.nll)[:, None] for each in (new, old))  # (N,) → (N, 1)
+        return share_not_better(new_nll, old_nll, lambda sums: -sums[0], seed) < SIGNIFICANCE
+    metric = load_bleu(tokenizer) if best_by == "bleu" else CHRF()
+    ours, theirs = (Statistics.of(metric, each.hypotheses, [references]) for each in (new, old))
+    return share_not_better(ours.counts, theirs.counts, ours.figure_of, seed) < SIGNIFICANCE

@@ -15,6 +15,8 @@ from transformer.config_file import section_overrides
 from transformer.config_translate import TranslateSettings
 from transformer.errors import ConfigError, RunError
 from transformer.inference.export.description import is_export, read_description
+from transformer.inference.export.obstacles import fit_search
+from transformer.inference.line_translator import override
 from transformer.torchrun import Process
 
 PICTURES = 100
@@ -192,6 +194,8 @@ def check_arguments(args: argparse.Namespace, process: Process) -> dict[str, Any
             problems.append(f"--n-best {args.n_best}, translate.n_best={settings['n_best']}: give one of them")
     except ConfigError as error:
         problems.append(str(error))
+    if stored and backend(args) == "ctranslate2":
+        problems += fit_search("ctranslate2", override(stored, settings))[1]
     n_best = settings.get("n_best", stored.n_best if stored else 1)
     if n_best > 1 and args.format in ("text", "xml", "sgm"):
         problems.append(f"--format {args.format} has no room for {n_best} translations of a line: give tsv or jsonl")

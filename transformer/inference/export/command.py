@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+
+from tqdm import tqdm
 
 from data.atomic import whole_directory
 from transformer.command_line import CommandParser
@@ -105,30 +108,43 @@ def export(model: Model, target: Target, args: argparse.Namespace) -> tuple[Pari
     settings, changed = fit_search(target.name, model.translate)
     for sentence in changed:
         print(sentence, file=sys.stderr)
-    gate = Gate(model, gate_lines(model, args.model, args.input, args.reference))
-    description = ExportDescription(target.name, None, model.src_lang, model.tgt_lang, settings, {}, {})
-
-    def write(folder: Path, quantization: str | None) -> ExportDescription:
-        target.write(model, folder, quantization)
-        written = replace(description, quantization=quantization, sha256=checksums(folder))
-        write_description(folder, written)
-        return written
-
-    try:
+    given = gate_lines(model, args.model, args.input, args.reference)
+    plain = ExportDescription(target.name, None, model.src_lang, model.tgt_lang, settings, {}, {})
+    n_passes = 6 if args.quantization else 4  # each greedily and with a beam
+    with (
+        tqdm(total=n_passes * len(given.lines), desc="comparing", unit=" lines", leave=False, disable=None) as bar,
+        _naming(args.output),
+    ):
+        gate = Gate(model, given, target.impossible, bar.update)
         with whole_directory(args.output) as folder:
-            description = write(folder, None)
+            description = _write(folder, model, target, plain)
             parity = gate.check(target.open(folder))
             if args.quantization:
-                print(f"fp32: {parity.describe()}", file=sys.stderr)
-                for path in folder.iterdir():
-                    path.unlink()
-                description = write(folder, args.quantization)
+                bar.write(f"fp32: {parity.describe()}", file=sys.stderr)
+                description = _write(folder, model, target, replace(plain, quantization=args.quantization))
                 parity = gate.check_quantised(target.open(folder))
             description = replace(description, parity=asdict(parity))
             write_description(folder, description)
             (folder / "README.md").write_text(export_card(model, target, description, gate, parity), encoding="utf-8")
-    except OSError as error:
-        if error.filename is None:  # what a library writes
-            error.filename = str(args.output)
-        raise
     return parity, description
+
+
+def _write(folder: Path, model: Model, target: Target, description: ExportDescription) -> ExportDescription:
+    """Fill the folder, in place of what it holds; returns the description with checksums."""
+    for path in folder.iterdir():
+        path.unlink()
+    target.write(model, folder, description.quantization)
+    description = replace(description, sha256=checksums(folder))
+    write_description(folder, description)
+    return description
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """A full disk is reported with the name of what was to be written, also by libraries that do not say it."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
-from data.vocabulary import Vocabulary
+from data.vocabulary import UNK_ID, Vocabulary
 from transformer.attention import MultiHeadAttention
 from transformer.config import ModelSettings
 from transformer.embeddings import TokenEmbedding, sinusoidal_positions
@@ -269,6 +269,7 @@ TARGET = Target(
     name="ctranslate2",
     modules=("ctranslate2",),
     quantizations=("int8", "int8_float16", "int8_bfloat16", "float16", "bfloat16"),
+    impossible=(*IMPOSSIBLE, UNK_ID),
     write=write,
     open=open_export,
     usage=usage,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from data.vocabulary import EOS_ID
@@ -17,6 +17,8 @@ from transformer.config_translate import TranslateSettings
 from transformer.errors import RunError
 from transformer.inference.export.gate_lines import GateLines
 from transformer.inference.export.target import Exported
+from transformer.inference.line_translator import Progress
+from transformer.inference.search.beam_search import IMPOSSIBLE
 from transformer.inference.translator import Translator
 from transformer.model_directory import Model
 
@@ -72,10 +74,21 @@ class Parity:
 
 
 class Gate:
-    """The side of the origin, computed once for any number of exports."""
+    """The side of the origin, computed once for any number of exports.
 
-    def __init__(self, model: Model, given: GateLines) -> None:
-        self.given = given
+    Args:
+        impossible: see `Target`. With a beam, the origin searches in the same way as the export.
+        progress: is called with the number of lines of each batch that is translated: twice here, twice by each export.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        given: GateLines,
+        impossible: tuple[int, ...] = IMPOSSIBLE,
+        progress: Progress = lambda _: None,
+    ) -> None:
+        self.given, self.progress = given, progress
         settings = TranslateSettings(
             beam_size=1,
             length_penalty="average",
@@ -89,12 +102,14 @@ class Gate:
         self.translator = Translator(model.network, *vocabularies, settings, "cpu")
         sources = model.src_vocabulary.encode(given.lines)
         self.limits = [int(settings.max_length_ratio * len(ids)) + settings.max_extra_length for ids in sources]
-        self.greedy = list(self.translator.translations(given.lines, annotate=True))
+        self.greedy = list(self.translator.translations(given.lines, progress=progress, annotate=True))
         self.texts = [translation.text for translation in self.greedy]
         ids = {piece: i for i, piece in enumerate(model.tgt_vocabulary.pieces(range(len(model.tgt_vocabulary))))}
         self.targets = [[ids[piece] for piece in translation.pieces or ()] for translation in self.greedy]
         searcher = Translator(model.network, *vocabularies, beam, "cpu")
-        self.beam, self.seconds = timed(lambda: searcher.translate(given.lines))
+        searcher.search.rules = replace(searcher.search.rules, impossible=impossible)
+        translations, self.seconds = timed(lambda: list(searcher.translations(given.lines, progress=progress)))
+        self.beam = [translation.text for translation in translations]
 
     def check(self, exported: Exported) -> Parity:
         """Compare an export in fp32.
@@ -138,6 +153,7 @@ class Gate:
 
         lines = self.given.lines
         greedy = exported.translate(lines, 1, self.limits)
+        self.progress(len(lines))
         places = [i for i, target in enumerate(self.targets) if target]
         log_probs = exported.log_probs([lines[i] for i in places], [self.targets[i] for i in places])
         differences = [
@@ -146,6 +162,7 @@ class Gate:
             for ours, theirs in zip(self.greedy[i].token_log_probs or (), row, strict=True)
         ]
         beam, seconds = timed(lambda: exported.translate(lines, BEAM_SIZE, self.limits))
+        self.progress(len(lines))
         references = [self.given.references or self.texts]
         n_scored = len(references[0])
         bleu, bleu_of_origin = (

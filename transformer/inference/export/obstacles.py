@@ -63,6 +63,16 @@ def fit_search(target: str, settings: TranslateSettings) -> tuple[TranslateSetti
     return settings, sentences
 
 
+def outlook(targets: Sequence[str], network: ModelSettings, search: TranslateSettings) -> list[str]:
+    """What will become of exports of a model with these settings, a line each."""
+    lines = []
+    for target in targets:
+        found = [f"cannot be exported: {sentence}" for sentence in obstacles(target, network)]
+        found += [f"can be exported, but not {sentence}" for sentence in fit_search(target, search)[1] if not found]
+        lines += [f"{target}: {sentence}" for sentence in found or ["can be exported"]]
+    return lines
+
+
 def _shown(value: object) -> str:
     """A value, about as a config has it."""
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

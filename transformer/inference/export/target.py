@@ -44,6 +44,8 @@ class Target:
         name: what `--to` takes, and a key of `obstacles.LIMITS`.
         modules: what must be installed, under the names that pip knows.
         quantizations: what `--quantization` takes.
+        impossible: ids that its search rules out before it normalises. Ours does so with PAD and <s>; <unk> it only
+            never chooses.
         write: fill an empty folder with everything but README.md and export.json; the last argument is one of
             `quantizations`, or None for fp32.
         open: run what was written; export.json is there by then.
@@ -54,6 +56,7 @@ class Target:
     name: str
     modules: tuple[str, ...]
     quantizations: tuple[str, ...]
+    impossible: tuple[int, ...]
     write: Callable[[Model, Path, str | None], None]
     open: Callable[[Path], Exported]
     usage: Callable[[Model, ExportDescription], str]
