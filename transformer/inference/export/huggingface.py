@@ -323,6 +323,7 @@ TARGET = Target(
     name="huggingface",
     modules=("transformers",),
     quantizations=(),
+    impossible=IMPOSSIBLE,
     write=write,
     open=open_export,
     usage=usage,

@@ -61,8 +61,9 @@ def arrange(entries: Entries, src_pieces: Sequence[str], controls: Collection[st
         controls: strings that text is never cut into and that spell nothing: tags, as `>>xx<<` is one.
     """
     strings = entries.strings
-    pad = None if entries.pad == entries.start else entries.pad
-    special = {pad, entries.unk, entries.start, entries.eos}
+    start = entries.pieces.get("<s>") if entries.start is None else entries.start
+    pad = None if entries.pad == start else entries.pad
+    special = {pad, entries.unk, start, entries.eos}
     rest = [row for row in range(entries.n_rows) if row not in special]
     tags = [row for row in rest if strings[row] in controls or re.fullmatch(r">>.*<<", strings[row], re.DOTALL)]
     in_bytes = [row for row in rest if strings[row] in BYTES] if entries.pieces.keys() >= BYTES else []
@@ -70,15 +71,15 @@ def arrange(entries: Entries, src_pieces: Sequence[str], controls: Collection[st
     ordered = [*tags, *in_bytes, *(row for row in rest if row not in first)]
     unknown = [piece for piece in src_pieces if piece not in entries.pieces]
     pad_string = "<pad>" if entries.pad is None else strings[entries.pad]
-    if entries.start is None or entries.start in (entries.pad, entries.eos):
+    if start is None or start in (entries.pad, entries.eos):
         bos_string = _free("<s>", {*strings.values(), *unknown})
     else:
-        bos_string = strings[entries.start]
+        bos_string = strings[start]
     return Layout(
         strings=[pad_string, strings[entries.unk], bos_string, strings[entries.eos]]
         + [strings[row] for row in ordered]
         + unknown,
-        rows=[pad, entries.unk, entries.start, entries.eos, *ordered, *[entries.unk] * len(unknown)],
+        rows=[pad, entries.unk, start, entries.eos, *ordered, *[entries.unk] * len(unknown)],
         n_tags=len(tags),
         n_unknown=len(unknown),
     )
