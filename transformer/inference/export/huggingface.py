@@ -321,6 +321,7 @@ def next_step(directory: Path, description: ExportDescription) -> str:
 
 TARGET = Target(
     name="huggingface",
+    library="transformers",
     modules=("transformers",),
     quantizations=(),
     impossible=IMPOSSIBLE,
