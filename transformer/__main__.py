@@ -13,6 +13,7 @@ from transformer.describe import TYPICAL_LENGTH, describe, format_description
 from transformer.errors import ConfigError
 from transformer.evaluation.alignment_command import align_command
 from transformer.evaluation.attention_command import attention_command
+from transformer.evaluation.report.command import report_command
 from transformer.inference.imports.command import import_command
 
 
@@ -55,6 +56,7 @@ COMMANDS = {
     "describe": describe_command,
     "attention": attention_command,
     "align": align_command,
+    "report": report_command,
     "export": export_command,
     "import": import_command,
 }
