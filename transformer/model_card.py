@@ -8,6 +8,7 @@ known: by evaluate.py, and before it is published. The licence is what the file 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,13 +104,14 @@ def front_matter(
         metadata["library_name"] = library
     if results:
         metadata["model-index"] = list(results)
-    return f"---\n{yaml.safe_dump(metadata, allow_unicode=True, sort_keys=False, width=120)}---"
+    # In ASCII, as some characters do not survive PyYAML otherwise.
+    return f"---\n{yaml.safe_dump(metadata, sort_keys=False, width=120)}---"
 
 
 def stated_licence(card: Path) -> str:
     """The licence that a card has in its metadata; unknown, where it has none."""
     try:
-        begin, head, _ = card.read_text(encoding="utf-8").split("---\n", 2)
+        begin, head, *_ = re.split(r"^---\n", card.read_text(encoding="utf-8"), maxsplit=2, flags=re.MULTILINE)
         stated = yaml.safe_load(head).get("license")
     except (OSError, ValueError, AttributeError, yaml.YAMLError):
         return UNKNOWN_LICENCE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def metadata_of(card: str) -> dict[str, Any]:
-    begin, head, _ = card.split("---\n", 2)
+    begin, head, _ = re.split(r"^---\n", card, maxsplit=2, flags=re.MULTILINE)
     assert not begin
     loaded = yaml.safe_load(head)
     assert isinstance(loaded, dict)

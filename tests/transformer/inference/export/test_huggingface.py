@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
 from data.vocabulary import BOS_ID, EOS_ID, Vocabulary
+from tests.transformer.inference.imports.conftest import ENGLISH, GERMAN, ODD, MakeMarian, make_marian, models
 from transformer.config import ModelSettings
 from transformer.config_translate import TranslateSettings
 from transformer.errors import RunError
@@ -27,6 +28,8 @@ from transformer.inference.export.huggingface import TARGET, Opened, next_step, 
 from transformer.inference.export.obstacles import fit_search, obstacles
 from transformer.inference.imports.marian import import_marian
 from transformer.model_directory import Model
+
+__all__ = ["make_marian", "models"]  # fixtures
 
 pytest.importorskip("transformers")
 MakeModel = Callable[..., Model]
@@ -140,6 +143,14 @@ def test_what_is_exported_can_be_imported_again_to_the_bit(make_model: MakeModel
         assert theirs.pieces(range(len(theirs))) == ours.pieces(range(len(ours)))
         assert theirs.encode(["the cat sass auf w7", "é ü"]) == ours.encode(["the cat sass auf w7", "é ü"])
     assert (again.src_vocabulary.hash == again.tgt_vocabulary.hash) == (tie == "three_way")
+
+
+def test_an_imported_model_can_be_exported_again(make_marian: MakeMarian, tmp_path: Path) -> None:
+    """Its vocabularies hold pieces that their text is never cut into."""
+    model = import_marian(make_marian())
+    lines = [*ENGLISH, *GERMAN, *(line for line in ODD if line.strip()), "KH Katz"]
+    parity = Gate(model, GateLines(lines, [], "lines"), TARGET.impossible).check(exported(model, tmp_path / "export"))
+    assert parity.beam_identical == len(lines)
 
 
 def test_what_was_saved_again_by_transformers_is_the_same_model(make_model: MakeModel, tmp_path: Path) -> None:

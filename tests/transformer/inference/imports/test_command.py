@@ -82,3 +82,4 @@ def test_training_goes_on_from_an_imported_model(
     assert run_command(lambda: train.main(["name=tuned", *arguments])) == 0
     assert "47 of 47 source pieces and 47 of 47 target pieces keep their embeddings" in "".join(capsys.readouterr())
     assert load_model("runs/tuned").settings.tie_embeddings == "three_way"
+    assert "| all | 36 |" in Path("runs/tuned/model/README.md").read_text(encoding="utf-8")  # pairs of text
