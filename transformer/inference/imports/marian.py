@@ -57,7 +57,7 @@ def import_marian(folder: Path) -> Model:
             f"{folder / CONFIG}: model_type is {config.get('model_type')!r}; only 'marian' can be imported (OPUS-MT, "
             "and what MarianMTModel saves)"
         )
-    is_separate = not config.get("share_encoder_decoder_embeddings", True)
+    is_separate = bool(_optional_json(folder / "tokenizer_config.json").get("separate_vocabs"))
     _check_files(folder, is_separate)
     settings = _model_settings(folder, config)
     weights = {name: tensor.float() for name, tensor in load_tensors(folder / WEIGHTS).items()}
@@ -161,15 +161,17 @@ def _model_settings(folder: Path, config: Config) -> ModelSettings:
 def _search_settings(folder: Path, config: Config) -> TranslateSettings:
     """How the folder translates: generation_config.json, or what older ones have in config.json."""
     search = {**config, **_optional_json(folder / "generation_config.json")}
-    longest = search.get("max_length") or 512  # with </s>, and of translations with what the decoder reads first
+    stated = _optional_json(folder / "tokenizer_config.json").get("model_max_length")
+    lengths = [n for n in (stated, config.get("max_position_embeddings")) if type(n) is int and n > 1]
+    longest = search.get("max_length")  # counts what the decoder reads first
     values = {
         "beam_size": search.get("num_beams") or 1,
         "length_penalty": "average",
         "alpha": search["length_penalty"] if search.get("length_penalty") is not None else 1.0,
         "stop": "first_n" if search.get("early_stopping") is True else "exact",
         "max_length_ratio": 0.0,
-        "max_extra_length": longest - 1 if isinstance(longest, int) else longest,
-        "max_source_length": longest - 1 if isinstance(longest, int) else longest,
+        "max_extra_length": search.get("max_new_tokens") or (longest - 1 if type(longest) is int else 511),
+        "max_source_length": min(lengths, default=512) - 1,  # </s> needs a place, too
     }
     try:
         return TranslateSettings.model_validate(values)
@@ -193,35 +195,35 @@ def _vocabularies(
 ) -> tuple[Vocabulary, Vocabulary, Layout, Layout]:
     models = [read_model((folder / name).read_bytes(), str(folder / name)) for name in ("source.spm", "target.spm")]
     src_pieces, tags = text_pieces(models[0]), controls(models[0])
-    start = config.get("decoder_start_token_id")
     if is_separate:
-        src = arrange(_entries(folder, "vocab.json", len(tables.src), config, None), src_pieces, tags)
-        tgt = arrange(_entries(folder, "target_vocab.json", len(tables.tgt), config, start), [])
+        src = arrange(_entries(folder, "vocab.json", len(tables.src), config, is_target=False), src_pieces, tags)
+        tgt = arrange(_entries(folder, "target_vocab.json", len(tables.tgt), config, is_target=True), [])
     else:
-        src = tgt = arrange(_entries(folder, "vocab.json", len(tables.tgt), config, start), src_pieces, tags)
+        src = tgt = arrange(_entries(folder, "vocab.json", len(tables.tgt), config, is_target=True), src_pieces, tags)
     sides = zip(models, (src, tgt), ("source.spm", "target.spm"), strict=True)
     src_vocabulary, tgt_vocabulary = (build(model, layout, str(folder / name)) for model, layout, name in sides)
     return src_vocabulary, tgt_vocabulary, src, tgt
 
 
-def _entries(folder: Path, name: str, n_rows: int, config: Config, start: Any) -> Entries:
-    """One vocab.json, checked; `start` is None for a source with a table of its own."""
-    pieces, pad, is_target = _read_json(folder / name), config.get("pad_token_id"), name.startswith("target")
+def _entries(folder: Path, name: str, n_rows: int, config: Config, is_target: bool) -> Entries:
+    """One vocab.json, checked; only a target needs what the decoder reads first."""
+    pieces = _read_json(folder / name)
+    keys = ["pad_token_id", *(["decoder_start_token_id"] if is_target else [])]
     tokens = _optional_json(folder / "special_tokens_map.json")
     unk, eos = (_content(tokens.get(key), default) for key, default in (("unk_token", "<unk>"), ("eos_token", "</s>")))
     problems = [f"{token} is missing" for token in (unk, eos) if token not in pieces]
     ids = list(pieces.values())
     if not all(type(i) is int and 0 <= i < n_rows for i in ids) or len(set(ids)) < len(ids):
         problems.append(f"ids must be different whole numbers below {n_rows:,}, the rows in {WEIGHTS}")
-    specials = {"pad_token_id": pad} | ({"decoder_start_token_id": start} if start is not None or is_target else {})
     problems += [
-        f"{key} of {CONFIG} is {row!r}, not one of {n_rows:,} rows"
-        for key, row in specials.items()
-        if type(row) is not int or not 0 <= row < n_rows
+        f"{key} of {CONFIG} is {config.get(key)!r}, not one of {n_rows:,} rows"
+        for key in keys
+        if type(config.get(key)) is not int or not 0 <= config[key] < n_rows
     ]
     if problems:
         raise RunError(f"{folder / name}: {'; '.join(problems)}")
-    return Entries(pieces, n_rows, pieces[unk], pieces[eos], pad, start)
+    start = config["decoder_start_token_id"] if is_target else None
+    return Entries(pieces, n_rows, pieces[unk], pieces[eos], config["pad_token_id"], start)
 
 
 def _content(token: Any, default: str) -> str:

@@ -129,12 +129,13 @@ def test_the_decoder_begins_with_the_symbol_of_training_and_loses_no_piece(
     assert_close(theirs[..., EOS_ID:], ours[..., EOS_ID:], atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize("tie", ["three_way", "target", "none"])
+@pytest.mark.parametrize("tie", ["three_way", "target", "source_target", "none"])
 def test_what_is_exported_can_be_imported_again_to_the_bit(make_model: MakeModel, tmp_path: Path, tie: str) -> None:
     model = make_model(norm_epsilon=1e-5, attention_bias=True, tie_embeddings=tie)
     exported(model, tmp_path / "export")
     again = import_marian(tmp_path / "export")
     assert again.settings == model.settings
+    assert (again.translate.beam_size, again.translate.alpha, again.translate.stop) == (4, 1.0, "first_n")
     assert_close(again.network.state_dict(), model.network.state_dict(), rtol=0, atol=0)
     for ours, theirs in (
         (model.src_vocabulary, again.src_vocabulary),
@@ -142,7 +143,7 @@ def test_what_is_exported_can_be_imported_again_to_the_bit(make_model: MakeModel
     ):
         assert theirs.pieces(range(len(theirs))) == ours.pieces(range(len(ours)))
         assert theirs.encode(["the cat sass auf w7", "é ü"]) == ours.encode(["the cat sass auf w7", "é ü"])
-    assert (again.src_vocabulary.hash == again.tgt_vocabulary.hash) == (tie == "three_way")
+    assert (again.src_vocabulary.hash == again.tgt_vocabulary.hash) == (tie in ("three_way", "source_target"))
 
 
 def test_an_imported_model_can_be_exported_again(make_marian: MakeMarian, tmp_path: Path) -> None:

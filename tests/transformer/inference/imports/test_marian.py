@@ -117,6 +117,8 @@ def test_translations_are_those_of_transformers(beam_size: int, make_marian: Mak
 def test_tables_of_each_language_are_imported_with_their_own_vocabularies(make_marian: MakeMarian) -> None:
     folder = make_marian(share_encoder_decoder_embeddings=False)
     shutil.copy(folder / "vocab.json", folder / "target_vocab.json")
+    stated = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(stated | {"separate_vocabs": True}))
     weights = load_file(folder / "model.safetensors")
     assert not torch.equal(weights["model.encoder.embed_tokens.weight"], weights["model.decoder.embed_tokens.weight"])
     model = import_marian(folder)
@@ -218,6 +220,7 @@ def test_all_missing_files_are_named_at_once(make_marian: MakeMarian) -> None:
         ({"encoder_layers": -1, "d_model": "wide"}, ["n_encoder_layers", "d_model"]),
         ({"decoder_start_token_id": 10**6}, ["decoder_start_token_id", "1000000"]),
         ({"pad_token_id": None}, ["pad_token_id", "None"]),
+        ({"decoder_start_token_id": None}, ["decoder_start_token_id", "None"]),
         ({"encoder_layers": 9}, ["lacks model.encoder.layers.2.self_attn.q_proj.weight"]),
         ({"d_model": 8}, ["the network needs"]),
         ({"d_model": 100}, ["other shapes", "config.json"]),
