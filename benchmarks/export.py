@@ -207,8 +207,9 @@ def start_table(folders: dict[str, Path], line: str) -> list[str]:
         for _ in range(N_STARTS + 1):
             begin = time.perf_counter()
             command = [sys.executable, str(ROOT / "translate.py"), "--model", str(folder), "--device", "cpu"]
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-            with subprocess.Popen(command, **pipes) as done:
+            with subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            ) as done:
                 assert done.stdin and done.stdout
                 done.stdin.write(f"{line}\n".encode())
                 done.stdin.close()
