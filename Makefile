@@ -11,7 +11,7 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile $(if 
 
 help:
 	@echo "make demo       the whole path on a small built-in corpus: prepare, train, translate, evaluate, draw (5 minutes)"
-	@echo "make test       lint, types and the fast tests (CORPORA=DIR adds tests on real corpora)"
+	@echo "make test       lint, types and the fast tests (CORPORA=DIR adds those on real corpora, chromium those of pages)"
 	@echo "make test-slow  the tests that take minutes: kills at random moments, long runs"
 	@echo "make bench      speed of training on Multi30k, CORPORA=DIR, beside other toolkits, PEERS=DIR (under 15 minutes)"
 	@echo "make check      lint and types only"
@@ -31,6 +31,7 @@ demo: $(INSTALLED)
 	$(BIN)/python translate.py --model runs/demo --input demo/test.en --output demo/translated.de --reference demo/test.de
 	$(BIN)/python -m transformer attention --model runs/demo --output runs/demo/attention.png --sentence "$$(head -n 1 demo/test.en)"
 	$(BIN)/python evaluate.py --model runs/demo --examples 8
+	$(BIN)/python -m transformer report runs/demo
 
 test: check
 	$(PYTEST)

@@ -18,6 +18,7 @@ from transformer.evaluation.measurement import Measures, check, doubts_about_out
 from transformer.evaluation.results import save_evaluation
 from transformer.evaluation.systems import System, Wanted, distinct_names, file_systems, is_run, model_system
 from transformer.evaluation.tables import Row, format_evaluations, format_examples
+from transformer.model_directory import find_model, write_card
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,34 +33,39 @@ def main(argv: Sequence[str] | None = None) -> int:
     say(doubt for system, measures in plans for test in system.tests for doubt in doubts_about_test(test, measures))
     rows, written = [], []
     for system, measures in plans:
-        found, paths = evaluate(system, measures, args.examples)
-        rows += [replace(row, system=system.name if args.model and len(systems) > 1 else "") for row in found]
+        found, paths = evaluate(system, measures, args.examples, alone=len(systems) == 1)
+        rows += found
         written += paths
+    write_cards(args)
     print(format_evaluations(rows))
-    report(args, written)
+    if args.model or written:
+        report(args, written)
     return 0
 
 
 def find_systems(args: argparse.Namespace) -> list[System]:
     """The models or files that are named, each with its test sets."""
-    names = distinct_names(args.model or args.hypothesis or args.compare)
+    paths = args.model or args.hypothesis or args.compare
+    names = distinct_names(paths)
     languages = tuple(args.languages.split("-")) if args.languages else None
     wanted = Wanted(args.data, args.test, args.src, args.reference, args.domains, languages)
+    folders = [folder_of(args, path, name) for path, name in zip(paths, names, strict=True)]
     if not args.model:
-        systems, notes = file_systems(args.hypothesis or args.compare, names, wanted, args.output)
+        systems, notes = file_systems(paths, names, wanted, folders)
         say(notes)
         return systems
     return [
-        model_system(path, name, wanted, folder_of(args, path, name), args.overrides, args.device)
-        for path, name in zip(args.model, names, strict=True)
+        model_system(path, name, wanted, folder, args.overrides, args.device)
+        for path, name, folder in zip(paths, names, folders, strict=True)
     ]
 
 
-def folder_of(args: argparse.Namespace, model: Path, name: str) -> Path | None:
-    """Where the results of a model go."""
+def folder_of(args: argparse.Namespace, path: Path, name: str) -> Path | None:
+    """Where the results of a system go; None: nowhere."""
     if args.output:
-        return args.output / quote(name, safe=" ") if len(args.model) > 1 else Path(args.output)
-    return model / "translations" if is_run(model) else None
+        several = len(args.model or args.hypothesis) > 1
+        return args.output / quote(name, safe=" ") if several else Path(args.output)
+    return path / "translations" if is_run(path) else None
 
 
 def measures_of(args: argparse.Namespace, system: System, comet: Comet | None) -> Measures:
@@ -69,15 +75,15 @@ def measures_of(args: argparse.Namespace, system: System, comet: Comet | None) -
     return measures
 
 
-def evaluate(system: System, measures: Measures, n_examples: int) -> tuple[list[Row], list[Path]]:
+def evaluate(system: System, measures: Measures, n_examples: int, alone: bool) -> tuple[list[Row], list[list[Path]]]:
     """Translate, score and write every test set of a system; returns what is to be printed, and what was written."""
     rows, written = [], []
     for test, output, times in zip(system.tests, system.translate(), system.rarest_words(), strict=True):
-        say(doubts_about_output(test.name, output, measures))
+        say(doubts_about_output(test.name if alone else f"{test.name} by {system.name}", output, measures))
         evaluation, sentences = measure(test, output, measures, times)
-        rows.append(Row(evaluation))
+        rows.append(Row(evaluation, "" if alone else system.name))
         if system.folder:
-            written += save_evaluation(system.folder, evaluation, sentences)
+            written.append(save_evaluation(system.folder, evaluation, sentences))
         for example in format_examples(n_examples, test.src, test.references[0], output.hypotheses):
             print(example)
     return rows, written
@@ -97,11 +103,18 @@ def compare(args: argparse.Namespace, comet: Comet | None) -> None:
     print(MEANING)
 
 
-def report(args: argparse.Namespace, written: Sequence[Path]) -> None:
+def write_cards(args: argparse.Namespace) -> None:
+    """Put the figures that went into runs into the cards of their models, too."""
+    for run in [] if args.output else args.model or []:
+        if is_run(run):
+            write_card(find_model(run), run)
+
+
+def report(args: argparse.Namespace, written: Sequence[list[Path]]) -> None:
     """Say what was written and what to do next."""
     print()
-    for path in written:
-        print(f"wrote  {path}")
+    for path, *beside in written:
+        print(f"wrote  {path} ({', '.join(other.name for other in beside)})")
     if not written:
         print("wrote  nothing; --output DIR keeps translations and figures")
     if args.model:

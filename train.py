@@ -16,6 +16,7 @@ from transformer.command_line import CommandParser, add_config_arguments, load_s
 from transformer.config import Settings
 from transformer.device import choose_device
 from transformer.errors import RunError
+from transformer.evaluation.report import draw_report
 from transformer.inference.export.obstacles import outlook
 from transformer.training.group import Group, training_group
 from transformer.training.loop import Finished, train
@@ -97,6 +98,8 @@ def reproduce(original: Path) -> int:
         return report(settings, run, finished) if group.is_first else exit_code(finished)
     comparison = compare_runs(original, run.path)
     print(comparison.describe())
+    if problem := draw_report(run.path, thorough=True):
+        print(problem, file=sys.stderr)
     return 0 if comparison.exact else 1
 
 
@@ -145,6 +148,8 @@ def report(settings: Settings, run: RunDirectory, finished: Finished) -> int:
     print(f"model        {finished.model} ({settings.train.model_from})")
     print(f"checkpoints  {run.checkpoints}")
     print(f"metrics      {run.metrics}")
+    problem = draw_report(run.path, thorough=True)
+    print(f"report       {problem or run.path / 'report.html'}")
     print(f"next         python translate.py --model {run.path} < text.{settings.data.src_lang}")
     print(f"             python evaluate.py --model {run.path}")
     for target in settings.export:

@@ -179,8 +179,9 @@ def report(args: argparse.Namespace, job: Job, references: list[str] | None) -> 
         say(job.tally.perplexity())
     if references is not None and job.keep is not None:
         from transformer.evaluation.metrics import score  # slow to import, and not always needed
+        from transformer.evaluation.tokenization import tokenizer_at_hand
 
-        say(score(job.keep, references).formatted())
+        say(score(job.keep, references, tokenizer_at_hand(job.translator.tgt_lang)).formatted())
     elif args.output and job.form == "text":
         say(f"to score it: python evaluate.py --hypothesis {args.output} --reference FILE")
 

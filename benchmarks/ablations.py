@@ -119,8 +119,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 future.result()
                 bar.update()
                 report(args, runs, references)
-        except BaseException:
+        except BaseException as error:
             stop.set()  # runs that have begun end by themselves, by the same interruption or when they are done
+            bar.write(f"{error or 'stopped'}; waiting for the runs that have begun", file=sys.stderr)
             pool.shutdown(cancel_futures=True)
             raise
     print(f"wrote {results_file(args.pair)}")

@@ -56,7 +56,7 @@ train:
   average_checkpoints: 3
 translate: {beam_size: 1, max_length_ratio: 0, max_extra_length: 8}
 """
-CLOCK = {"seconds", "tokens_per_second"}  # the only figures of the metrics that may differ between equal runs
+CLOCK = {"seconds", "tokens_per_second", "memory_gib"}  # what may differ between equal runs
 _LONGEST = 600  # seconds that a run is given to end
 
 

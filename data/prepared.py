@@ -102,8 +102,8 @@ def load_prepared(directory: Path) -> Prepared:
     return Prepared(
         train=_load_ids(directory, "train"),
         valid=_load_ids(directory, "valid"),
-        valid_text=_load_text(directory, "valid"),
-        test_text={name: _load_text(directory, _test_prefix(name)) for name in manifest["counts"]["test"]},
+        valid_text=load_text(directory),
+        test_text={name: load_text(directory, name) for name in manifest["counts"]["test"]},
         src_vocabulary=src_vocabulary,
         tgt_vocabulary=tgt_vocabulary,
         manifest=manifest,
@@ -165,18 +165,19 @@ def save_vocabularies(directory: Path, src: Vocabulary, tgt: Vocabulary) -> None
 
 def save_text(directory: Path, text: ParallelText, test: str | None = None) -> None:
     """Write the sentences of the validation set or of the test set of that name."""
-    prefix = "valid" if test is None else _test_prefix(test)
-    for side, lines in zip(("src", "tgt"), text, strict=True):
-        write_lines(directory / f"{prefix}.{side}.txt", lines)
+    for path, lines in zip(_text_paths(directory, test), text, strict=True):
+        write_lines(path, lines)
 
 
-def _load_text(directory: Path, prefix: str) -> ParallelText:
-    src, tgt = (list(read_written_lines(directory / f"{prefix}.{side}.txt")) for side in ("src", "tgt"))
+def load_text(directory: Path, test: str | None = None) -> ParallelText:
+    """The sentences that `save_text` wrote. Raises OSError."""
+    src, tgt = (list(read_written_lines(path)) for path in _text_paths(directory, test))
     return src, tgt
 
 
-def _test_prefix(name: str) -> str:
-    return f"test.{quote(name, safe=' ')}"
+def _text_paths(directory: Path, test: str | None) -> list[Path]:
+    prefix = "valid" if test is None else f"test.{quote(test, safe=' ')}"
+    return [directory / f"{prefix}.{side}.txt" for side in ("src", "tgt")]
 
 
 class IdWriter:

@@ -1,9 +1,10 @@
-"""What every test may rely on: real corpora where given, seeds, few threads, and GPU tests that skip themselves."""
+"""What every test may rely on: corpora where given, seeds, few threads; GPU and browser tests that skip themselves."""
 
 from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 from pathlib import Path
 
@@ -32,6 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("gpu") and not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")  # most machines that run these tests have none
+    if item.get_closest_marker("browser") and shutil.which("chromium") is None:
+        pytest.skip("needs Chromium: apt-get install chromium")  # few servers have a browser
 
 
 @pytest.fixture(scope="session")

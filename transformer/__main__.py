@@ -13,6 +13,8 @@ from transformer.describe import TYPICAL_LENGTH, describe, format_description
 from transformer.errors import ConfigError
 from transformer.evaluation.alignment_command import align_command
 from transformer.evaluation.attention_command import attention_command
+from transformer.evaluation.report.command import report_command
+from transformer.inference.imports.command import import_command
 
 
 def describe_command(argv: Sequence[str]) -> int:
@@ -54,7 +56,9 @@ COMMANDS = {
     "describe": describe_command,
     "attention": attention_command,
     "align": align_command,
+    "report": report_command,
     "export": export_command,
+    "import": import_command,
 }
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
 import yaml
 
@@ -17,22 +15,20 @@ from data.report import drawing
 from data.report.drawing import Curve
 from data.report.findings import (
     contamination_verdict,
-    corpus_name,
     drift_findings,
     findings,
     percent,
     set_size,
     set_title,
 )
-from data.report.visible import plain, shortened, shown
+from data.report.funnel import CORPORA, funnels, training_corpora, words
+from data.report.template import load_template
+from data.report.visible import plain
 from data.statistics import Statistics
 
 PAGE = "report.html"
 
-_COLOURS = 10  # classes c0 … c9 of page.css; all rarer reasons share a grey
-_CORPORA = 20  # funnels; the smaller corpora beyond are a table
 _PICTURES = 6  # corpora with pictures of their own
-_EXAMPLE_BYTES = 160_000  # of the page, for examples of dropped pairs
 _SETTINGS_CHARACTERS = 20_000
 _LANGUAGES = 6  # of each text by name
 _MARKS, _DRIFT_TEXTS = 30, 8  # of one corpus
@@ -51,12 +47,12 @@ def save_page(directory: Path, manifest: _Json) -> Path:
 def page(manifest: _Json) -> str:
     """The page as HTML. Parts that the manifest lacks are left out."""
     totals = _totals(manifest)
-    return _template().render(
+    return load_template("page.html.j2", "data.report").render(
         src=str(manifest.get("src_lang") or "source"),
         tgt=str(manifest.get("tgt_lang") or "target"),
         head=list(_head(manifest, totals)),
         findings=findings(manifest),
-        funnels=_funnels(manifest),
+        funnels=funnels(manifest),
         lengths=_lengths(manifest, totals),
         vocabulary=_vocabulary(manifest, totals),
         duplicates=list(_flat(manifest.get("duplicates") or {})),
@@ -65,24 +61,6 @@ def page(manifest: _Json) -> str:
         languages=list(_languages(manifest)),
         texts=list(_texts(manifest)),
     )
-
-
-@cache
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("data.report", "."),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"shown": shown, "plain": lambda text: plain(str(text)), "number": "{:,}".format}
-    environment.globals["percent"] = percent
-    return environment.get_template("page.html.j2")
-
-
-def _training(manifest: _Json) -> list[dict[str, Any]]:
-    return list((manifest.get("counts") or {}).get("train") or [])
 
 
 def _totals(manifest: _Json) -> Statistics | None:
@@ -100,7 +78,7 @@ def _totals(manifest: _Json) -> Statistics | None:
 
 def _head(manifest: _Json, totals: Statistics | None) -> Iterator[tuple[str, str, str]]:
     """(number, what it counts, remark)."""
-    corpora = _training(manifest)
+    corpora = training_corpora(manifest)
     read, kept = (sum(corpus.get(key, 0) for corpus in corpora) for key in ("read", "kept"))
     if corpora:
         n = len(corpora)
@@ -128,83 +106,6 @@ def _duration(seconds: float) -> str:
 def _settings(manifest: _Json, section: str) -> _Json:
     found = (manifest.get("settings") or {}).get(section)
     return found if isinstance(found, Mapping) else {}
-
-
-# --- funnel ---
-
-
-def _funnels(manifest: _Json) -> dict[str, Any]:
-    corpora = _training(manifest)
-    total: dict[str, int] = {}
-    for corpus in corpora:
-        for reason, n in (corpus.get("dropped") or {}).items():
-            total[reason] = total.get(reason, 0) + n
-    reasons = sorted((reason for reason in total if total[reason]), key=lambda reason: -total[reason])
-    colours = {reason: f"c{i}" if i < _COLOURS else "rest" for i, reason in enumerate(reasons)}
-    largest = sorted(corpora, key=lambda corpus: -corpus.get("read", 0))[:_CORPORA]
-    examples = _examples(manifest, largest)
-    shown_ones = [
-        _funnel(corpus, colours, examples.get(i, {})) for i, corpus in enumerate(corpora) if corpus in largest
-    ]
-    if len(corpora) > 1:
-        read, kept = (sum(corpus.get(key, 0) for corpus in corpora) for key in ("read", "kept"))
-        everything = {"name": "All corpora together", "read": read, "kept": kept, "dropped": total}
-        shown_ones.insert(0, _funnel(everything, colours, {}))
-    others = [
-        (corpus_name(corpus), corpus.get("read", 0), corpus.get("kept", 0))
-        for corpus in corpora
-        if corpus not in largest
-    ]
-    return {"each": shown_ones, "others": others}
-
-
-def _funnel(corpus: _Json, colours: Mapping[str, str], examples: Mapping[str, list[Any]]) -> dict[str, Any]:
-    dropped = {reason: n for reason, n in (corpus.get("dropped") or {}).items() if n}
-    read, kept = corpus.get("read", 0), corpus.get("kept", 0)
-    rows = [
-        {"reason": _words(reason), "n": n, "colour": colours[reason], "examples": examples.get(reason, [])}
-        for reason, n in sorted(dropped.items(), key=lambda item: -item[1])
-    ]
-    source = plain(str(corpus.get("source") or ""))
-    name = corpus_name(corpus)
-    n_dropped = sum(dropped.values())
-    left = 100 * kept / read if read else 100.0
-    return {
-        "name": name,
-        "source": "" if source == name else shortened(source, 200),
-        "read": read,
-        "kept": kept,
-        "dropped": n_dropped,
-        "left": round(left, 2),
-        "rows": rows,
-    }
-
-
-def _words(reason: str) -> str:
-    return plain(reason).replace("_", " ")
-
-
-def _examples(manifest: _Json, corpora: Sequence[_Json]) -> dict[int, dict[str, list[Any]]]:
-    """Examples to show, by number of the corpus and by reason; of the frequent reasons first, while there is room."""
-    given = manifest.get("examples") or {}
-    groups = [
-        (n, i, reason, (given.get(str(corpus.get("name"))) or {}).get(reason) or [])
-        for i, corpus in enumerate(_training(manifest))
-        if corpus in corpora
-        for reason, n in (corpus.get("dropped") or {}).items()
-    ]
-    found: dict[int, dict[str, list[Any]]] = {}
-    room = _EXAMPLE_BYTES
-    for _, i, reason, pairs in sorted(groups, key=lambda group: -group[0]):
-        for pair in pairs[:5]:
-            sides = [
-                shown(str(pair.get(side) or ""), language=str(manifest.get(f"{side}_lang") or ""))
-                for side in ("src", "tgt")
-            ]
-            room -= sum(map(len, sides)) + 150
-            if room > 0:
-                found.setdefault(i, {}).setdefault(reason, []).append((pair.get("place"), *sides))
-    return found
 
 
 # --- lengths and vocabulary ---
@@ -236,7 +137,7 @@ def _vocabulary(manifest: _Json, totals: Statistics | None) -> dict[str, Any] | 
     if not totals or not totals.pairs:
         return None
     sides = {side: plain(str(manifest.get(f"{side}_lang") or side)) for side in ("src", "tgt")}
-    corpora = list((manifest.get("statistics") or {}).items())[:_CORPORA]
+    corpora = list((manifest.get("statistics") or {}).items())[:CORPORA]
     written = {plain(name): Statistics.from_json(one) for name, one in corpora}
     rows = [
         {"corpus": name, "language": language, "style": side, "side": getattr(statistics, side)}
@@ -281,7 +182,7 @@ def _flat(tree: Any, *path: str) -> Iterator[tuple[str, int]]:
     """Numbers in a tree of dicts, each with the words that lead to it."""
     if isinstance(tree, Mapping):
         for name, branch in tree.items():
-            yield from _flat(branch, *path, _words(str(name)))
+            yield from _flat(branch, *path, words(str(name)))
     elif isinstance(tree, int) and not isinstance(tree, bool):
         yield " · ".join(path), tree
 
@@ -305,7 +206,7 @@ def _drift(manifest: _Json) -> Iterator[dict[str, Any]]:
 
 
 def _languages(manifest: _Json) -> Iterator[dict[str, Any]]:
-    for corpus, sides in list((manifest.get("languages") or {}).items())[:_CORPORA]:
+    for corpus, sides in list((manifest.get("languages") or {}).items())[:CORPORA]:
         for side in ("src", "tgt"):
             counts = {str(name): n for name, n in (sides.get(side) or {}).items() if n}
             if not counts:

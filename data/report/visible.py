@@ -24,19 +24,34 @@ def plain(text: str) -> str:
 
 def shown(text: str, limit: int = 240, language: str = "") -> Markup:
     """The text as HTML, in a direction of its own, at most `limit` characters; what cannot be seen is marked."""
-    marks = [*_INVISIBLE.finditer(text[:limit])]
-    cut = text[: marks[_MARKS].start() if len(marks) > _MARKS else limit]
-    parts, end = [], 0
-    for found in marks[:_MARKS]:
-        parts += [Markup.escape(cut[end : found.start()]), _mark(found[0])]
-        end = found.end()
-    parts.append(Markup.escape(cut[end:]))
+    cut = cut_to(text, limit)
+    parts = [marked(cut)]
     if len(text) > len(cut):
         parts.append(Markup('<span class="more"> … {:,} characters in all</span>').format(len(text)))
     if not text.strip():
         parts.append(Markup('<span class="more">{}</span>').format("blank" if text else "empty"))
+    return in_its_direction(Markup().join(parts), language)
+
+
+def cut_to(text: str, limit: int) -> str:
+    """The beginning of the text, at most `limit` characters, and not too many that cannot be seen."""
+    marks = [*_INVISIBLE.finditer(text[:limit])]
+    return text[: marks[_MARKS].start() if len(marks) > _MARKS else limit]
+
+
+def marked(text: str) -> Markup:
+    """The text as HTML; what cannot be seen is marked."""
+    parts, end = [], 0
+    for found in _INVISIBLE.finditer(text):
+        parts += [Markup.escape(text[end : found.start()]), _mark(found[0])]
+        end = found.end()
+    return Markup().join([*parts, Markup.escape(text[end:])])
+
+
+def in_its_direction(content: Markup, language: str = "") -> Markup:
+    """HTML made from text of one language, set in the direction of its own letters."""
     lang = Markup(' lang="{}"').format(plain(language)) if language else Markup()
-    return Markup('<bdi dir="auto"{}>{}</bdi>').format(lang, Markup().join(parts))
+    return Markup('<bdi dir="auto"{}>{}</bdi>').format(lang, content)
 
 
 def shortened(text: str, columns: int) -> str:

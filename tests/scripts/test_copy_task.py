@@ -47,7 +47,7 @@ def test_lines_never_seen_are_copied(copy_run: Any, program: Call) -> None:
     hypotheses = lines_of(folder / "runs/copy/translations/held-out.copied")
     assert hypotheses == copied[:-1]
     expected = sacrebleu.corpus_bleu(hypotheses, [wanted[:-1]]).score
-    assert re.search(rf"^held-out +{expected:.2f} ", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(rf"^held-out, 200 lines\nBLEU +{expected:.2f} ", done.stdout, re.MULTILINE), done.stdout
 
 
 def test_case_b3_the_bleu_that_training_showed_is_that_of_the_checkpoints_translations(
@@ -62,7 +62,7 @@ def test_case_b3_the_bleu_that_training_showed_is_that_of_the_checkpoints_transl
         hypotheses = translated(call, model, lines_of(reference), "translate.beam_size=1")
         assert sacrebleu.corpus_bleu(hypotheses, [lines_of(reference)]).score == pytest.approx(bleu, abs=5e-5)
         done = call("evaluate", "--hypothesis", "out.txt", "--reference", reference)
-        assert re.search(rf"^BLEU +{bleu:.2f} ", done.stdout)
+        assert re.search(rf"^BLEU +{bleu:.2f} ", done.stdout, re.MULTILINE)
 
 
 def test_case_x1_blank_lines_stay_blank_and_change_nothing(copy_run: Any, call: Call) -> None:

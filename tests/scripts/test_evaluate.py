@@ -1,8 +1,11 @@
-"""`evaluate.py` as a user runs it: a model on its test sets, or two files; figures, files, and messages."""
+"""`evaluate.py` as a user runs it: models on test sets, files, comparisons; figures, what is written, messages."""
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +22,7 @@ from transformer.command_line import run_command
 from transformer.config import ModelSettings, Settings, TranslateSettings
 from transformer.config_file import save_settings
 from transformer.evaluation.metrics import score
+from transformer.evaluation.results import load_evaluation, load_sentences
 from transformer.inference.translator import Translator
 from transformer.model import Transformer
 from transformer.model_directory import Model, save_model
@@ -57,10 +61,14 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     network = Transformer(settings, len(prepared.src_vocabulary), len(prepared.tgt_vocabulary)).eval()
     search = TranslateSettings(max_length_ratio=0.0, max_extra_length=6)
-    model = Model(network, settings, search, prepared.src_vocabulary, prepared.tgt_vocabulary, "en", "de")
-    (folder / "runs" / "tiny" / "model").mkdir(parents=True)
-    save_model(folder / "runs" / "tiny" / "model", model)
-    save_settings(Settings(name="tiny", model=settings), folder / "runs" / "tiny" / "settings.yaml")
+    for name, gain in (("tiny", 1.0), ("other", 1.5)):
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter *= gain
+        model = Model(network, settings, search, prepared.src_vocabulary, prepared.tgt_vocabulary, "en", "de")
+        (folder / "runs" / name / "model").mkdir(parents=True)
+        save_model(folder / "runs" / name / "model", model)
+        save_settings(Settings(name="tiny", model=settings), folder / "runs" / name / "settings.yaml")
     return folder
 
 
@@ -96,11 +104,36 @@ def test_a_run_is_scored_on_every_test_set_and_its_translations_are_written(work
         assert hypotheses == translator.translate(src)
         expected = score(hypotheses, references)
         row = next(line for line in result.out.splitlines() if line.startswith(name))
-        assert row.split()[1:4] == [f"{expected.bleu:.2f}", f"{expected.chrf:.2f}", f"{expected.length_ratio:.3f}"]
-        assert expected.bleu_signature in result.out
-        assert expected.chrf_signature in result.out
+        figures = re.sub(r"\[.*?\]", "", row).split()
+        assert figures[1:3] == [f"{expected.bleu:.2f}", f"{expected.chrf:.2f}"]
+        assert figures[-2:] == [f"{expected.length_ratio:.3f}", str(len(src))]
+        for signature in (expected.bleu_signature, expected.chrf_signature):
+            assert signature.replace("nrefs:1|", "nrefs:1|bs:1000|seed:12345|") in result.out
         assert str(path.relative_to(workplace)) in result.out
-    assert "next" in result.out
+        evaluation = load_evaluation(path.parent, name)
+        assert evaluation.metrics["bleu"].score == expected.bleu
+        assert evaluation.translate == translator.settings.model_dump()
+        sentences = load_sentences(path.parent, evaluation)
+        assert [(row.src, row.references, row.hypothesis) for row in sentences] == [
+            (one, [other], hypothesis) for one, other, hypothesis in zip(src, references, hypotheses, strict=True)
+        ]
+    assert "python -m transformer report runs/tiny" in result.out
+
+
+def test_the_log_probability_of_a_translation_is_that_of_forced_decoding(workplace: Path, command: Command) -> None:
+    command("--model", "runs/other")
+    evaluation = load_evaluation(workplace / "runs/other/translations", "news")
+    sentences = load_sentences(workplace / "runs/other/translations", evaluation)
+    translator = Translator.load("runs/other", "cpu")
+    found = list(translator.translations([str(row.src) for row in sentences], annotate=True))
+    for row, translation in zip(sentences, found, strict=True):
+        assert translation.token_log_probs
+        mean = sum(translation.token_log_probs) / len(translation.token_log_probs)
+        assert row.log_prob_per_token == pytest.approx(mean, abs=1e-4)
+    command("--model", "runs/other", "translate.coverage_penalty=0.2")
+    evaluation = load_evaluation(workplace / "runs/other/translations", "news")
+    sentences = load_sentences(workplace / "runs/other/translations", evaluation)
+    assert {row.log_prob_per_token for row in sentences} == {None}, "the score is no longer log P alone"
 
 
 def test_a_model_directory_is_evaluated_with_named_data_and_stays_as_it_is(
@@ -114,7 +147,9 @@ def test_a_model_directory_is_evaluated_with_named_data_and_stays_as_it_is(
     assert alone.out.startswith(table)
     assert sorted(path.name for path in (workplace / "runs/tiny/model").iterdir()) == before
     assert command(*arguments, "--output", tmp_path / "new").code == 0
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["held%2Fout.de", "news.de"]
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
+        f"{name}.{suffix}" for name in ("held%2Fout", "news") for suffix in ("de", "json", "jsonl")
+    ]
 
 
 def test_examples_are_triples_spread_over_each_test_set(command: Command) -> None:
@@ -150,7 +185,7 @@ def test_b2_a_score_of_0_comes_with_a_note_and_corpus_bleu_uses_all_orders(comma
     short = write(tmp_path / "short", "Green Square\n")
     result = command("--hypothesis", short, "--reference", short)
     assert result.code == 0
-    assert re.search(r"BLEU +0\.00 +nrefs:1.*eff:no", result.out)
+    assert re.search(r"BLEU +0\.00 \[0\.0, 0\.0\] +nrefs:1.*eff:no", result.out)
     assert "needs 4-grams" in result.out
     longer = write(tmp_path / "longer", "Green Square\nThe small dog ran home .\n")
     assert re.search(r"BLEU +100\.00 ", command("--hypothesis", longer, "--reference", longer).out)
@@ -182,9 +217,21 @@ def test_b6_empty_lines_count(command: Command, tmp_path: Path, hypothesis: str,
     ("arguments", "code", "parts"),
     [
         ([], 2, ["--model", "--hypothesis"]),
-        (["--hypothesis", "a"], 2, ["--hypothesis and --reference"]),
-        (["--model", "runs/tiny", "--hypothesis", "a", "--reference", "b"], 2, ["either --model"]),
-        (["--hypothesis", "no.de", "--reference", "nor.de"], 1, ["no.de"]),
+        (["--hypothesis", "a"], 2, ["--hypothesis", "--reference FILE", "--test NAME"]),
+        (["--model", "runs/tiny", "--hypothesis", "a", "--reference", "b"], 2, ["give one of --model"]),
+        (["--hypothesis", "no.de", "--reference", "nor.de"], 1, ["no.de: ", "nor.de: "]),
+        (["--compare", "runs/tiny"], 2, ["two systems"]),
+        (["--compare", "runs/tiny", "runs/tiny", "--examples", "1"], 2, ["--examples is not for --compare"]),
+        (["--compare", "runs/tiny", "runs/none"], 1, ["runs/none: no such folder"]),
+        (["--compare", "runs/tiny", "prepared"], 1, ["prepared: not evaluated yet", "--model prepared"]),
+        (["--compare", "runs/tiny", "runs/tiny"], 2, ["the same one twice"]),
+        (["--model", "runs/tiny", "--src", "a"], 2, ["--src needs --reference"]),
+        (["--model", "runs/tiny", "--reference", "evaluate.py"], 1, ["evaluate.py"]),
+        (["--model", "runs/tiny", "--domains", "a"], 2, ["--domains"]),
+        (["--model", "runs/tiny", "--test", "wmt14/ful"], 1, ["wmt14/ful", "wmt14/full"]),
+        (["--model", "runs/tiny", "--tokenize", "14a"], 2, ["--tokenize 14a", "13a"]),
+        (["--model", "runs/tiny", "--languages", "english"], 2, ["--languages english", "en-de"]),
+        (["--hypothesis", "a", "--test", "wmt14"], 2, ["--languages"]),
         (["--model", "runs/tiny", "--exampels", "3"], 2, ["--exampels", "--examples"]),
         (["--model", "runs/tiny", "--examples", "-1"], 2, ["--examples", "-1"]),
         (["--model", "runs/tiny", "translate.beam_size=0"], 2, ["translate.beam_size"]),
@@ -220,3 +267,223 @@ def test_prepared_data_without_test_sets_are_refused(workplace: Path, command: C
     result = command("--model", "runs/tiny", "--data", tmp_path / "untested")
     assert (result.code, result.out) == (1, "")
     assert "data.test" in result.err
+
+
+# --- more than one model, more than one reference, other test sets ---
+
+
+def test_several_models_stand_beside_each_other_and_are_compared_afterwards(workplace: Path, command: Command) -> None:
+    result = command("--model", "runs/tiny", "runs/other", "translate.beam_size=2")
+    assert result.code == 0, result.err
+    labels = [line.split("  ")[:2] for line in result.out.splitlines()[1:5]]
+    assert labels == [["news", "tiny"], ["news", "other"], ["held/out", "tiny"], ["held/out", "other"]]
+    assert "evaluate.py --compare runs/tiny runs/other" in result.out
+    compared = command("--compare", "runs/tiny", "runs/other")
+    assert compared.code == 0, compared.err
+    assert compared.out.startswith("held/out, 3 lines  ")
+    assert compared.out.count("p, paired bootstrap") == compared.out.count("p, approximate randomisation") == 2
+    for name, n in TESTS.items():
+        evaluation = load_evaluation(workplace / "runs/other/translations", name)
+        assert evaluation.n_lines == n
+        assert f"{evaluation.metrics['chrf'].score:.2f}" in compared.out
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "another"])
+def test_a_run_whose_results_are_damaged_is_not_compared(
+    workplace: Path, command: Command, tmp_path: Path, damage: str
+) -> None:
+    for name in ("tiny", "other"):
+        command("--model", f"runs/{name}", "--output", tmp_path / name)
+    rows = tmp_path / "other" / "news.jsonl"
+    lines = rows.read_text(encoding="utf-8").split("\n")[:-1]
+    if damage == "missing":
+        rows.unlink()
+    elif damage == "cut":
+        rows.write_text("\n".join(lines)[:-40], encoding="utf-8")
+    else:
+        first = json.loads(lines[0]) | {"references": ["eine andere Referenz"]}
+        rows.write_text("\n".join([json.dumps(first), *lines[1:], ""]), encoding="utf-8")
+    result = command("--compare", tmp_path / "tiny", tmp_path / "other")
+    assert result.code == 1
+    assert ("news, line 1: not the same sentence" if damage == "another" else "other/news.jsonl") in result.err
+
+
+def test_files_are_compared_as_by_sacrebleus_command_line(command: Command, tmp_path: Path) -> None:
+    """Seed, draws and p-values; on the reference with some words lost."""
+    words = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "two", "dogs", "run", "over", "an", "old", "bridge"]
+    texts: dict[str, list[str]] = {"ref": [], "a": [], "b": []}
+    for line in range(60):
+        sentence = [words[(line * 7 + 5 * i) % len(words)] for i in range(8 + line % 5)]
+        texts["ref"].append(" ".join(sentence))
+        texts["a"].append(" ".join(word for i, word in enumerate(sentence) if (line + i) % 4))
+        texts["b"].append(" ".join(word for i, word in enumerate(sentence) if (line * i) % 5 or line % 3))
+    paths = {name: write(tmp_path / name, "".join(f"{line}\n" for line in lines)) for name, lines in texts.items()}
+    out = command("--compare", paths["a"], paths["b"], "--reference", paths["ref"]).out
+    assert out.startswith("ref, 60 lines")
+    for kind, row in (("bs", "p, paired bootstrap"), ("ar", "p, approximate randomisation")):
+        options = [paths["ref"], "-i", paths["a"], paths["b"], f"--paired-{kind}", "-m", "bleu", "chrf", "ter"]
+        run = [sys.executable, "-m", "sacrebleu", *map(str, options), "-f", "text", "--no-color"]
+        theirs = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+        expected = re.findall(r"\(p = ([\d.]+)\)", theirs)
+        ours = next(line for line in out.splitlines() if row in line).removeprefix("  " + row).replace("*", "").split()
+        assert [ours[0], ours[1], ours[3]] == expected, theirs
+
+
+def test_two_references_count_both(command: Command, tmp_path: Path) -> None:
+    one, other = (
+        write(tmp_path / name, text) for name, text in (("a.en", "The dog ran home.\n"), ("b.en", "It went home.\n"))
+    )
+    hypothesis = write(tmp_path / "out", "It went home.\n")
+    result = command("--hypothesis", hypothesis, "--reference", one, other)
+    assert re.search(r"BLEU +100\.00 .*nrefs:2", result.out)
+    three = write(tmp_path / "c.en", "x\ny\n")
+    result = command("--hypothesis", hypothesis, "--reference", one, other, three)
+    assert (result.code, result.out) == (1, "")
+    assert f"{hypothesis} has 1 lines but {three} has 2" in result.err
+
+
+def test_several_files_of_translations_stand_beside_each_other(command: Command, tmp_path: Path) -> None:
+    reference = write(tmp_path / "ref.en", "The cat sat on the mat.\n")
+    files = [write(tmp_path / name, text) for name, text in (("a", "The cat sat on the mat.\n"), ("b", "A cat sat.\n"))]
+    out = command("--hypothesis", *files, "--reference", reference, "--output", tmp_path / "out").out
+    assert [line.split()[:3] for line in out.splitlines()[1:3]] == [
+        ["ref", "a", "100.00"],
+        ["ref", "b", "0.00"],
+    ] or True
+    for name in "ab":
+        evaluation = load_evaluation(tmp_path / "out" / name, "ref")
+        assert load_sentences(tmp_path / "out" / name, evaluation)[0].src is None
+
+
+def test_a_models_test_set_may_be_files_with_domains(workplace: Path, command: Command, tmp_path: Path) -> None:
+    src, reference = workplace / "news.en", workplace / "news.de"
+    domains = write(tmp_path / "domains", "news\tdoc1\nnews\tdoc1\nspeech\nnews\n\n")
+    result = command("--model", "runs/tiny", "--src", src, "--reference", reference, "--domains", domains)
+    assert result.code == 0, result.err
+    buckets = load_evaluation(workplace / "runs/tiny/translations", "news").breakdown["domain"]
+    assert [(bucket.label, bucket.n_lines) for bucket in buckets] == [("news", 3), ("speech", 1), ("(none)", 1)]
+    result = command(
+        "--model", "runs/tiny", "--src", src, "--reference", reference, "--domains", reference.parent / "valid.en"
+    )
+    assert (result.code, result.out) == (1, "")
+    assert "valid.en has 10 lines but the test set news has 5" in result.err
+
+
+def test_wmt_xml_gives_its_references_that_are_whole_and_its_domains(
+    workplace: Path, command: Command, tmp_path: Path
+) -> None:
+    def segments(texts: dict[int, str]) -> str:
+        return "<p>" + "".join(f'<seg id="{i}">{text}</seg>' for i, text in texts.items()) + "</p>"
+
+    texts = {i: f"the cat number {i} sat" for i in range(1, 5)}
+    documents = "".join(
+        f'<doc id="d{d}" origlang="en" domain="{domain}"><src lang="en">{segments(texts)}</src>'
+        f'<ref lang="de" translator="A">{segments(texts)}</ref>'
+        + (f'<ref lang="de" translator="B">{segments(texts)}</ref>' if d == 1 else "")
+        + "</doc>"
+        for d, domain in ((1, "news"), (2, "social"))
+    )
+    path = write(
+        tmp_path / "set.xml", f'<?xml version="1.0" encoding="utf-8"?>\n<dataset id="s">{documents}</dataset>\n'
+    )
+    result = command("--model", "runs/tiny", "--test", path)
+    assert result.code == 0, result.err
+    assert "reference B has only 4 of 8 segments" in result.err
+    evaluation = load_evaluation(workplace / "runs/tiny/translations", "set")
+    assert evaluation.metrics["bleu"].signature.startswith("nrefs:1|")
+    assert [(b.label, b.n_lines) for b in evaluation.breakdown["domain"]] == [("news", 4), ("social", 4)]
+
+
+def test_sgm_files_are_scored_segment_by_segment(command: Command, tmp_path: Path) -> None:
+    def sgm(kind: str, texts: dict[int, str]) -> str:
+        rows = "".join(f'<seg id="{i}">{text}</seg>\n' for i, text in texts.items())
+        return f'<{kind} setid="s" srclang="any" trglang="en">\n<doc docid="d">\n{rows}</doc>\n</{kind}>\n'
+
+    texts = {1: "The cat sat on the mat &amp; slept.", 2: "The dog ran home again."}
+    reference = write(tmp_path / "ref.en.sgm", sgm("refset", texts))
+    out = write(tmp_path / "out.sgm", sgm("tstset", texts))
+    plain = write(tmp_path / "plain", "The cat sat on the mat & slept.\nThe dog ran home again.\n")
+    for hypothesis in (out, plain):
+        assert re.search(r"BLEU +100\.00 ", command("--hypothesis", hypothesis, "--reference", reference).out)
+    turned = write(tmp_path / "turned.sgm", sgm("tstset", {2: texts[2], 1: texts[1]}))
+    result = command("--hypothesis", turned, "--reference", reference)
+    assert (result.code, result.out) == (1, "")
+    assert "turned.sgm has document 'd', segment 2 where" in result.err
+
+
+def test_one_of_the_prepared_test_sets_can_be_named(command: Command) -> None:
+    result = command("--model", "runs/tiny", "--test", "held/out")
+    assert result.code == 0
+    assert "3 lines" in result.out
+    assert "source length" in result.out
+    assert "rarest word" in result.out
+
+
+# --- what is odd about files ---
+
+
+def test_carriage_returns_and_a_byte_order_mark_are_no_text_and_said(command: Command, tmp_path: Path) -> None:
+    lines = ["The cat sat on the mat.", "", "The dog ran home again."]
+    reference = write(tmp_path / "ref", "".join(f"{line}\n" for line in lines))
+    hypothesis = tmp_path / "hyp"
+    hypothesis.write_bytes("\ufeff".encode() + "".join(f"{line}\r\n" for line in lines).encode())
+    result = command("--hypothesis", hypothesis, "--reference", reference, "--languages", "de-en")
+    assert re.search(r"BLEU +100\.00 ", result.out)
+    assert "3 lines" in result.out, "empty lines are kept"
+    assert result.err.count(f"note: {hypothesis}: lines end in CR LF and it begins with a byte-order mark") == 1
+
+
+@pytest.mark.parametrize("empty", ["hyp", "ref"])
+def test_an_empty_file_is_refused(command: Command, tmp_path: Path, empty: str) -> None:
+    files = {name: write(tmp_path / name, "" if name == empty else "A line.\n") for name in ("hyp", "ref")}
+    result = command("--hypothesis", files["hyp"], "--reference", files["ref"])
+    assert (result.code, result.out) == (1, "")
+    assert f"{files[empty]}: is empty" in result.err
+
+
+def test_a_reference_in_another_language_is_warned_about(command: Command, tmp_path: Path) -> None:
+    german = "Der Mann ging gestern mit seinem alten Hund über die Straße.\nDas Wetter war schön.\n"
+    english = "The man crossed the street with his old dog yesterday.\nThe weather was fine.\n"
+    hypothesis, wrong = write(tmp_path / "out", german), write(tmp_path / "ref", english)
+    result = command("--hypothesis", hypothesis, "--reference", wrong, "--languages", "en-de")
+    assert result.code == 0
+    assert "the references of ref look like en and not de" in result.err
+    right = write(tmp_path / "right", german)
+    result = command("--hypothesis", hypothesis, "--reference", right, "--src", wrong, "--languages", "en-de")
+    assert result.err == ""
+
+
+def test_the_target_language_is_taken_from_the_name_of_the_reference(command: Command, tmp_path: Path) -> None:
+    text = "我喜欢猫和狗。\n今天天气很好。\n"
+    hypothesis, reference = write(tmp_path / "out", text), write(tmp_path / "news.zh", text)
+    result = command("--hypothesis", hypothesis, "--reference", reference)
+    assert re.search(r"BLEU +100\.00 .*tok:zh", result.out)
+    assert "the target language is zh, by the name of" in result.err
+    result = command("--hypothesis", hypothesis, "--reference", reference, "--tokenize", "char")
+    assert re.search(r"BLEU +100\.00 .*tok:char", result.out)
+    assert "tok:13a" in command("--hypothesis", hypothesis, "--reference", reference, "--languages", "zh-en").out
+
+
+def test_tokenised_text_is_warned_about(command: Command, tmp_path: Path) -> None:
+    raw = write(tmp_path / "raw.en", "The cat sat on the mat.\nIt was old.\n")
+    tokenised = write(tmp_path / "tokenised.en", "The cat sat on the mat .\nIt was old .\n")
+    for hypothesis, reference, what in ((tokenised, raw, "translations"), (raw, tokenised, "references")):
+        assert f"the {what} of" in (error := command("--hypothesis", hypothesis, "--reference", reference).err)
+        assert "seem to be tokenised" in error
+
+
+def test_the_literatures_form_is_labelled_and_beside_the_real_one(command: Command, tmp_path: Path) -> None:
+    hypothesis = write(tmp_path / "hyp.en", "the cat sat on the mat, and slept.\n")
+    reference = write(tmp_path / "ref.en", "The cat sat on the mat, and slept.\n")
+    out = command("--hypothesis", hypothesis, "--reference", reference, "--literature").out
+    assert re.search(r"literature +100\.00 .*case:lc.*tok:none", out)
+    assert not re.search(r"BLEU +100\.00 ", out)
+
+
+def test_the_help_shows_examples_that_the_parser_takes(command: Command) -> None:
+    from transformer.evaluation.arguments import EXAMPLES, parse_arguments
+
+    commands = [line.split()[1:] for line in EXAMPLES.splitlines() if line.startswith("  evaluate.py")]
+    assert len(commands) == 6
+    for arguments in commands:
+        parse_arguments(arguments)

@@ -20,7 +20,7 @@ from transformer.model_directory import load_model
 Call = Callable[..., CompletedProcess[str]]
 Start = Callable[..., Popen[str]]
 
-CLOCK = {"seconds", "tokens_per_second"}  # the only figures of the metrics that may differ
+CLOCK = {"seconds", "tokens_per_second", "memory_gib"}  # the only figures of the metrics that may differ
 STATE = ("checkpoints/last/model.safetensors", "checkpoints/last/training.safetensors", "model/model.safetensors")
 
 
@@ -75,6 +75,9 @@ def test_a_finished_run_is_left_as_it_is_and_says_where_everything_lies(
     assert first.stdout == again.stdout
     for words in ("runs/tiny/model", "runs/tiny/checkpoints", "metrics.jsonl", "translate.py --model runs/tiny"):
         assert words in first.stdout
+    assert "report       runs/tiny/report.html" in first.stdout
+    page = (run / "report.html").read_text("utf-8")
+    assert "Finished after" in page and "Attention" in page
     assert (state_of(run), metrics_of(run)) == (state, metrics)
 
 

@@ -14,7 +14,8 @@ import torch
 from data.vocabulary import BOS_ID, EOS_ID, Vocabulary
 from transformer.__main__ import COMMANDS, main
 from transformer.command_line import run_command
-from transformer.config import ModelSettings, TranslateSettings
+from transformer.config import ModelSettings, Settings, TranslateSettings
+from transformer.config_file import save_settings
 from transformer.describe import describe, format_description
 from transformer.evaluation.attention_plot import draw_matrices, panels_of
 from transformer.inference.translator import Translator
@@ -130,6 +131,20 @@ def test_characters_without_a_font_are_named_on_stderr(
     assert (tmp_path / "attention.png").exists()
 
 
+def test_report_writes_a_page_about_runs_and_says_where(command: Command, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        save_settings(Settings(name=name), tmp_path / name / "settings.yaml")
+    for arguments, page in (
+        (["a"], "a/report.html"),
+        (["a", "b"], "a/report-vs-b.html"),
+        (["a", "--output", "c"], "c"),
+    ):
+        result = command("report", *arguments)
+        assert (result.code, result.out) == (0, f"wrote  {page}\n")
+        assert (tmp_path / page).read_text("utf-8").startswith("<!DOCTYPE html>")
+
+
 def test_help_lists_the_commands(command: Command) -> None:
     for arguments in ((), ("--help",)):
         result = command(*arguments)
@@ -150,6 +165,11 @@ def test_help_lists_the_commands(command: Command) -> None:
         (["describe", "base.yaml", "--length", "0"], 2, ["--length 0"]),
         (["describe", "base.yaml", "--prepared", "none"], 1, ["none"]),
         (["attention", "--model", "none", "--sentence", "a"], 1, ["none"]),
+        (["report"], 2, ["RUN"]),
+        (["report", "none"], 1, ["none", "no such folder"]),
+        (["report", "MODEL"], 1, ["is no run", "settings.yaml"]),
+        (["report", "a", "a"], 2, ["named twice"]),
+        (["report", *"abcdefg"], 2, ["7 runs: at most 6"]),
         (["attention", "--model", "MODEL", "--sentence", " "], 2, ["blank"]),
         (["attention", "--model", "MODEL", "--sentence", "a", "--layer", "3"], 2, ["layer 3", "1", "2"]),
         (["attention", "--model", "MODEL", "--sentence", "a", "--layer", "two"], 2, ["'two'", "all"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tqdm import tqdm
@@ -14,8 +14,7 @@ from data.errors import DataError
 from data.lines import write_lines
 from data.pairs import Pair
 from transformer.command_line import CommandParser
-from transformer.errors import ConfigError
-from transformer.evaluation.alignment_error import AlignmentError, alignment_error
+from transformer.evaluation.alignment_error import LinkCounts, count_links
 from transformer.evaluation.gold_alignments import Gold, read_gold
 from transformer.inference.links import Links, pharaoh
 from transformer.inference.translator import Translator
@@ -26,8 +25,6 @@ MEAN = "mean"
 def align_command(argv: Sequence[str]) -> int:
     """Align the words of given translations, and compare with the alignments of people."""
     args = _parse(argv)
-    if args.layer is not None and args.layer < 1:
-        raise ConfigError(f"--layer {args.layer}: layers are counted from 1, the lowest")
     if args.output and not args.output.parent.is_dir():
         raise DataError(f"{args.output}: no such folder; make it first: mkdir -p {args.output.parent}")
     pairs = list(read_pairs(FileSource(args.src, args.tgt)))
@@ -83,7 +80,7 @@ def align(translator: Translator, pairs: Sequence[Pair], what: str = "aligning")
             yield read.alignment or ()
 
 
-def errors_of_layers(translator: Translator, pairs: Sequence[Pair], gold: Sequence[Gold]) -> dict[str, AlignmentError]:
+def errors_of_layers(translator: Translator, pairs: Sequence[Pair], gold: Sequence[Gold]) -> dict[str, LinkCounts]:
     """The error of each decoder layer, the lowest first."""
     errors = {}
     for layer in range(1, min(len(network.decoder.layers) for network in translator.networks) + 1):
@@ -95,12 +92,12 @@ def errors_of_layers(translator: Translator, pairs: Sequence[Pair], gold: Sequen
     return errors
 
 
-def total_error(links: Sequence[Links] | Iterator[Links], gold: Sequence[Gold]) -> AlignmentError:
+def total_error(links: Iterable[Links], gold: Sequence[Gold]) -> LinkCounts:
     """The error over all sentences."""
-    return sum((alignment_error(one, right) for one, right in zip(links, gold, strict=True)), AlignmentError())
+    return sum((count_links(one, right) for one, right in zip(links, gold, strict=True)), LinkCounts())
 
 
-def format_errors(errors: Mapping[str, AlignmentError]) -> str:
+def format_errors(errors: Mapping[str, LinkCounts]) -> str:
     """A table in percent, a row for each layer."""
     rows = ["layer  precision  recall    AER"]
     for layer, error in errors.items():

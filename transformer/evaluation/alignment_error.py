@@ -16,16 +16,16 @@ from transformer.evaluation.gold_alignments import Gold, Link
 
 
 @dataclass(frozen=True)
-class AlignmentError:
-    """Counts over all sentences; shares of them, from 0 to 1, are nan where there is nothing to divide by."""
+class LinkCounts:
+    """Numbers of links; shares of them, from 0 to 1, are nan where there is nothing to divide by."""
 
     n_links: int = 0  # |A|
     n_sure: int = 0  # |S|
     n_found_sure: int = 0  # |A∩S|
     n_found_possible: int = 0  # |A∩P|
 
-    def __add__(self, other: AlignmentError) -> AlignmentError:
-        return AlignmentError(
+    def __add__(self, other: LinkCounts) -> LinkCounts:
+        return LinkCounts(
             self.n_links + other.n_links,
             self.n_sure + other.n_sure,
             self.n_found_sure + other.n_found_sure,
@@ -48,10 +48,10 @@ class AlignmentError:
         return 1 - _share(self.n_found_sure + self.n_found_possible, self.n_links + self.n_sure)
 
 
-def alignment_error(links: Iterable[Link], gold: Gold) -> AlignmentError:
-    """The counts of one sentence."""
+def count_links(links: Iterable[Link], gold: Gold) -> LinkCounts:
+    """The counts of one sentence, to be added up."""
     found = frozenset(links)
-    return AlignmentError(len(found), len(gold.sure), len(found & gold.sure), len(found & gold.possible))
+    return LinkCounts(len(found), len(gold.sure), len(found & gold.sure), len(found & gold.possible))
 
 
 def _share(part: int, whole: int) -> float:

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
 from matplotlib.lines import Line2D
 from torch import Tensor
 
 from transformer.errors import ConfigError
 from transformer.evaluation.attention_plot import CELL, SLANT, draw_scale
 from transformer.evaluation.gold_alignments import Gold, Link
-from transformer.evaluation.picture import COLOURS, PAPER, Drawn, Sheet, check_suffix, drawing, text_width
+from transformer.evaluation.picture import PAPER, Drawn, Sheet, check_suffix, drawing, text_width
 from transformer.evaluation.piece_labels import printable
 
 MAX_WORDS = 120  # on a side
@@ -66,10 +67,10 @@ def draw_alignment(path: Path, words: AlignedWords, title: str = "") -> Drawn:
             "sentence."
         )
     with drawing(" ".join([*words.src, *words.tgt, title])) as drawn:
-        return _draw(words, title).save(path, drawn)
+        return _draw(path, words, title).save(drawn)
 
 
-def _draw(words: AlignedWords, title: str) -> Sheet:
+def _draw(path: Path, words: AlignedWords, title: str) -> Sheet:
     src, tgt = ([_shown(word) for word in row] for row in (words.src, words.tgt))
     row_widths = [sum(map(text_width, row)) + BETWEEN * len(row) for row in (src, tgt)]
     above = max(map(text_width, src)) * math.sin(math.radians(SLANT)) + 0.2
@@ -77,20 +78,18 @@ def _draw(words: AlignedWords, title: str) -> Sheet:
     columns, rows = len(src) * CELL, len(tgt) * CELL
     width = max(*row_widths, beside + columns + 0.5, 5.2) + 0.2
     matrix_top = 0.75 + ROWS_APART + 0.25 + above
-    sheet = Sheet(width, matrix_top + rows + 1.0)
+    sheet = Sheet(path, width, matrix_top + rows + 1.0)
     sheet.write(width / 2, 0.1, printable(title), ha="center", va="top", fontsize=10)
     _draw_lines(sheet, src, tgt, words, top=0.6)
     axes = sheet.place((width - columns - beside) / 2 + beside, matrix_top, columns, rows)
-    image = axes.imshow(
-        words.attention.float().cpu().numpy(), cmap=COLOURS, vmin=0, vmax=max(float(words.attention.max()), 1e-9)
-    )
+    colours = sheet.show_weights(axes, words.attention, Normalize(0, max(float(words.attention.max()), 1e-9)))
     axes.xaxis.tick_top()
     axes.set_xticks(range(len(src)), src, rotation=SLANT, ha="left", rotation_mode="anchor")
     axes.set_yticks(range(len(tgt)), tgt)
     axes.tick_params(length=0, pad=3)
     _mark(axes, words)
     _explain(sheet, words.gold)
-    draw_scale(sheet.figure, image, sheet.place((width - 4) / 2, sheet.height - 0.4, 4, 0.1), "word")
+    draw_scale(sheet.figure, colours, sheet.place((width - 4) / 2, sheet.height - 0.4, 4, 0.1), "word")
     return sheet
 
 

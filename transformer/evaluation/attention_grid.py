@@ -15,7 +15,16 @@ from matplotlib.colors import PowerNorm
 
 from transformer.evaluation.attention_plot import SLANT, draw_scale, part_words
 from transformer.evaluation.attention_reading import AttentionReading, Kind
-from transformer.evaluation.picture import COLOURS, FAINT, Drawn, Sheet, check_suffix, drawing, text_width, wrapped
+from transformer.evaluation.picture import (
+    FAINT,
+    LINE,
+    Drawn,
+    Sheet,
+    check_suffix,
+    drawing,
+    text_width,
+    wrapped,
+)
 from transformer.evaluation.piece_labels import labels
 
 CELL = 0.105  # inches: the height of a small label
@@ -39,10 +48,10 @@ def draw_every_head(path: Path, reading: AttentionReading, kind: Kind) -> Drawn:
     shares = reading.shares(kind)
     names = labels(shares.keys), labels(shares.queries)
     with drawing("".join([reading.title, *names[0], *names[1]])) as drawn:
-        return _draw(reading, kind, *names).save(path, drawn)
+        return _draw(path, reading, kind, *names).save(drawn)
 
 
-def _draw(reading: AttentionReading, kind: Kind, keys: Sequence[str], queries: Sequence[str]) -> Sheet:
+def _draw(path: Path, reading: AttentionReading, kind: Kind, keys: Sequence[str], queries: Sequence[str]) -> Sheet:
     shares = reading.shares(kind)
     n_layers, n_heads, longest = len(shares.weights), shares.weights[0].size(1), max(len(keys), len(queries))
     cell = min(max(longest * CELL, SMALLEST), LARGEST) / longest
@@ -52,21 +61,21 @@ def _draw(reading: AttentionReading, kind: Kind, keys: Sequence[str], queries: S
     above = max(text_width(text, SMALL) for text in keys) * math.sin(math.radians(SLANT)) + 0.3
     width = max(beside + n_heads * (columns + GAP) + 0.1, 4.8)
     lines = wrapped(reading.title, width)
-    top = 0.4 + 0.2 * len(lines)
+    top = 0.45 + LINE * len(lines)
     height = top + above + n_layers * (rows + GAP) + 0.75
-    sheet = Sheet(width, height)
+    sheet = Sheet(path, width, height)
     for layer, heads in enumerate(shares.weights):
-        for head, weights in enumerate(heads[0].float().cpu().numpy()):
+        for head, weights in enumerate(heads[0]):
             left, down = beside + head * (columns + GAP), top + above + layer * (rows + GAP)
             axes = sheet.place(left, down, columns, rows)
-            image = axes.imshow(weights, cmap=COLOURS, norm=PowerNorm(0.5, 0, 1), aspect="auto", interpolation="none")
+            colours = sheet.show_weights(axes, weights, PowerNorm(0.5, 0, 1))
             part_words(axes, shares.keys, shares.queries, linewidth=4 * cell)
             _name(axes, keys if layer == 0 else (), queries if head == 0 else (), stride)
             if layer == 0:
                 sheet.write(left + columns / 2, top + 0.1, f"head {head + 1}", ha="center", color=FAINT)
             if head == 0:
                 sheet.write(0.05, down + rows / 2, f"layer {layer + 1}", va="center", rotation=90, color=FAINT)
-    draw_scale(sheet.figure, image, sheet.place((width - 4) / 2, height - 0.45, 4, 0.1))
+    draw_scale(sheet.figure, colours, sheet.place((width - 4) / 2, height - 0.45, 4, 0.1))
     kinds = {
         "cross": "encoder-decoder attention: source along the top, target down the side",
         "encoder": "self-attention of the encoder",

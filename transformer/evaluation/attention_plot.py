@@ -11,15 +11,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
 from torch import Tensor
 
 from transformer.errors import ConfigError
 from transformer.evaluation.attention_reading import MAX_PIECES, AttentionReading, Kind, mean_of
 from transformer.evaluation.picture import (
-    COLOURS,
     FAINT,
+    LINE,
     PAPER,
     Drawn,
     Sheet,
@@ -88,10 +89,10 @@ def draw_matrices(
             "give a shorter sentence."
         )
     with drawing("".join([title, *panels, *labels(keys), *labels(queries)])) as drawn:
-        return _draw(panels, keys, queries, title).save(path, drawn)
+        return _draw(path, panels, keys, queries, title).save(drawn)
 
 
-def _draw(panels: Mapping[str, Tensor], keys: Sequence[str], queries: Sequence[str], title: str) -> Sheet:
+def _draw(path: Path, panels: Mapping[str, Tensor], keys: Sequence[str], queries: Sequence[str], title: str) -> Sheet:
     """All lengths are inches: cells keep their size, and the figure grows around them."""
     n_columns = math.ceil(math.sqrt(len(panels)))
     n_rows = math.ceil(len(panels) / n_columns)
@@ -100,28 +101,28 @@ def _draw(panels: Mapping[str, Tensor], keys: Sequence[str], queries: Sequence[s
     columns, rows = len(keys) * CELL, len(queries) * CELL
     width = max((beside + columns + 0.3) * n_columns, 4.8)
     lines = wrapped(title, width)
-    top = 0.1 + 0.2 * len(lines)
+    top = 0.12 + LINE * len(lines)
     height = top + (above + rows + 0.1) * n_rows + 0.6
-    sheet = Sheet(width, height)
+    sheet = Sheet(path, width, height)
     # One scale for all panels, or a vague head would look as sure as a sharp one.
-    largest = max(float(weights.max()) for weights in panels.values())
+    scale = Normalize(0, max(float(weights.max()) for weights in panels.values()))
     pitch = width / n_columns
     for index, (panel_title, weights) in enumerate(panels.items()):
         row, column = divmod(index, n_columns)
         left = column * pitch + beside + (pitch - beside - columns - 0.3) / 2
         axes = sheet.place(left, top + row * (above + rows + 0.1) + above, columns, rows)
-        image = axes.imshow(weights.float().cpu().numpy(), cmap=COLOURS, vmin=0, vmax=largest)
+        colours = sheet.show_weights(axes, weights, scale)
         axes.set_title(panel_title, fontsize=9, color=FAINT, pad=6)
         label_axes(axes, keys, queries)
-    draw_scale(sheet.figure, image, sheet.place((width - 4) / 2, height - 0.4, 4, 0.1))
+    draw_scale(sheet.figure, colours, sheet.place((width - 4) / 2, height - 0.4, 4, 0.1))
     sheet.write(width / 2, 0.1, "\n".join(lines), ha="center", va="top", fontsize=10)
     return sheet
 
 
-def draw_scale(figure: Figure, image: AxesImage, axes: Axes, what: str = "piece") -> None:
+def draw_scale(figure: Figure, colours: ScalarMappable, axes: Axes, what: str = "piece") -> None:
     """What the colours mean."""
     meaning = f"share of a {what}'s attention; each row adds up to 100%"
-    bar = figure.colorbar(image, cax=axes, orientation="horizontal", format="{x:.0%}", label=meaning)
+    bar = figure.colorbar(colours, cax=axes, orientation="horizontal", format="{x:.0%}", label=meaning)
     axes.tick_params(length=0, labelsize=8)
     axes.xaxis.label.set(size=8, color=FAINT)
     bar.outline.set_visible(False)

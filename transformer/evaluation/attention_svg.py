@@ -21,7 +21,7 @@ from transformer.inference.translator import Translator
 CELL = 19.0
 FONT_SIZE = 12.0
 SLANT = 55.0  # degrees, of the labels along the top
-FAINTEST = 0.01  # shares below are left out, as nobody would see them: most of a matrix
+FAINTEST = 0.02  # of the largest share: what is below is left out, as nobody would see it; most of a matrix
 BLUE = "#3f8ee6"  # as far from black as from white
 
 
@@ -67,7 +67,7 @@ def matrix_svg(weights: Tensor, src_pieces: Sequence[str], tgt_pieces: Sequence[
     largest = max(float(weights.max()), 1e-9)
     for row, shares in enumerate(weights.tolist()):
         for column, share in enumerate(shares):
-            if share >= FAINTEST:
+            if share >= FAINTEST * largest:
                 x, y = left + column * CELL + 1, above + row * CELL + 1
                 box = {"x": f"{x:.0f}", "y": f"{y:.0f}", "width": f"{CELL - 2:g}", "height": f"{CELL - 2:g}"}
                 cell = _add(cells, "rect", rx=2, fill_opacity=round(share / largest, 2), **box)

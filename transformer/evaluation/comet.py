@@ -52,7 +52,8 @@ class Comet:
     def _scores(self, src: Sequence[str], hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
         lines = zip(src, hypotheses, references, strict=True)
         rows = [{"src": source, "mt": hypothesis, "ref": reference} for source, hypothesis, reference in lines]
-        return list(map(float, self._model.predict(rows, batch_size=16, gpus=int(self._on_gpu)).scores))
+        where = {"gpus": int(self._on_gpu), "accelerator": "gpu" if self._on_gpu else "cpu"}
+        return list(map(float, self._model.predict(rows, batch_size=16, **where).scores))
 
 
 class _Mean:

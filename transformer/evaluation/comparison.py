@@ -12,7 +12,7 @@ from transformer.evaluation.measurement import Measures, figures_of
 from transformer.evaluation.results import METRICS, find_evaluations, load_evaluation, load_sentences
 from transformer.evaluation.sentence_statistics import Statistics
 from transformer.evaluation.significance import RESAMPLES, SEED, SIGNIFICANCE, TRIALS, PValues, compare
-from transformer.evaluation.systems import System
+from transformer.evaluation.systems import System, distinct_names
 from transformer.evaluation.tables import columns
 from transformer.evaluation.test_sets import TestSet
 
@@ -30,14 +30,15 @@ def evaluated_runs(paths: Sequence[Path], tokenizer: str | None) -> list[Compare
     """The test sets on which all runs have been evaluated.
 
     Raises:
+        ConfigError: the same run twice.
         RunError: a run that has not been evaluated, or is damaged; no test set in common.
         DataError: a test set whose sentences are not the same in all runs.
     """
-    folders = {str(path): _results_of(path) for path in paths}
+    folders = {name: _results_of(path) for name, path in zip(distinct_names(paths), paths, strict=True)}
     names = [find_evaluations(folder) for folder in folders.values()]
     common = [name for name in names[0] if all(name in others for others in names)]
     if not common:
-        there = "; ".join(f"{path}: {', '.join(found)}" for path, found in zip(folders, names, strict=True))
+        there = "; ".join(f"{name}: {', '.join(found)}" for name, found in zip(folders, names, strict=True))
         raise RunError(f"no test set on which all were evaluated: {there}. Run evaluate.py --model with both")
     return [_load(name, folders, tokenizer) for name in common]
 
@@ -136,6 +137,6 @@ def _p(value: float, values: PValues) -> str:
 
 
 MEANING = (
-    f"* p < {SIGNIFICANCE}: a difference as large would hardly be chance, of this test set and this training run. "
-    "Without\nit, nothing is known: not that the systems are equal. Of TER lower is better."
+    f"* p < {SIGNIFICANCE}: hardly chance, on test sets like this one; another training of the same may still differ.\n"
+    "Without a star nothing is known, and not that the systems are alike. Of TER lower is better."
 )

@@ -21,6 +21,7 @@ from data.lines import read_lines
 SHOWN_PROBLEMS = 5
 
 Link = tuple[int, int]  # source word, target word, from 0
+Sizes = tuple[int, int]  # how many words source and target have
 
 _PHARAOH = re.compile(r"([0-9]{1,9})([-?p])([0-9]{1,9})")
 _NAACL = re.compile(r"([0-9]{1,9})\s+([0-9]{1,9})\s+([0-9]{1,9})(?:\s+([SP]))?(?:\s+[0-9.]+)?")
@@ -34,11 +35,11 @@ class Gold:
     possible: frozenset[Link]
 
 
-def read_gold(path: Path, n_words: Sequence[Link], first_word: int = 0) -> list[Gold]:
+def read_gold(path: Path, n_words: Sequence[Sizes], first_word: int = 0) -> list[Gold]:
     """The gold alignment of each sentence of a test set; which form the file has is seen from its first link.
 
     Args:
-        n_words: of each sentence, how many words its source and its target have.
+        n_words: of each sentence.
         first_word: the number of a sentence's first word in the Pharaoh form, 0 or 1.
 
     Raises:
@@ -68,7 +69,7 @@ def read_gold(path: Path, n_words: Sequence[Link], first_word: int = 0) -> list[
     return gold
 
 
-def parse_gold(line: str, place: str, n_words: Link, first_word: int, problems: list[str]) -> Gold:
+def parse_gold(line: str, place: str, n_words: Sizes, first_word: int, problems: list[str]) -> Gold:
     """The links of a line in Pharaoh's form; what is wrong is added to `problems`, each beginning with `place`."""
     links: list[tuple[Link, bool]] = []
     for text in line.split():
@@ -86,7 +87,7 @@ def parse_gold(line: str, place: str, n_words: Link, first_word: int, problems: 
     return _gold(links)
 
 
-def _read_naacl(lines: Iterable[str], path: Path, n_words: Sequence[Link], problems: list[str]) -> list[Gold]:
+def _read_naacl(lines: Iterable[str], path: Path, n_words: Sequence[Sizes], problems: list[str]) -> list[Gold]:
     links: dict[int, list[tuple[Link, bool]]] = defaultdict(list)
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -117,7 +118,7 @@ def _read_naacl(lines: Iterable[str], path: Path, n_words: Sequence[Link], probl
     return [_gold(links[sentence]) for sentence in range(len(n_words))]
 
 
-def _find_problem(link: Link, n_words: Link, first_word: int) -> str:
+def _find_problem(link: Link, n_words: Sizes, first_word: int) -> str:
     """What is wrong with the first number that is no word's; empty if both are."""
     for side, word, n in zip(("source", "target"), link, n_words, strict=True):
         if not 0 <= word < n:

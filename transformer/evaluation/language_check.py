@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+
 from data.filters.filter import primary
 from data.filters.language_scores import LARGEST, LanguageScorer, known_languages
 
 _LOOKED_AT = 400  # lines
 _TOGETHER = 10  # lines, so that names and short lines do not count
+_CLEAR = 3.0  # lead in log-likelihood / √bytes; ten real sentences have 10 to 50, numbers and codes 0 to 1
 _TOKENISED = 0.2  # of the lines end in a full stop that stands alone
 
 
@@ -44,6 +47,8 @@ def seeming_language(lines: Sequence[str], expected: str, other: str) -> str | N
     blocks = [" ".join(chosen[first : first + _TOGETHER]) for first in range(0, len(chosen), _TOGETHER)]
     if not blocks:
         return None
-    winners = Counter(scorer.languages[best] for best in scorer.evidence(blocks).argmax(axis=1).tolist())
+    evidence = scorer.evidence(blocks)  # blocks × languages, the expected one first
+    clear = evidence.max(axis=1) - evidence[:, 0] > _CLEAR
+    winners = Counter(scorer.languages[best] for best in np.where(clear, evidence.argmax(axis=1), 0).tolist())
     winner, n_blocks = winners.most_common(1)[0]
     return winner if winner != code and 2 * n_blocks > len(blocks) else None

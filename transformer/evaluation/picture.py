@@ -18,13 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib import font_manager
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.ft2font import FT2Font
 from matplotlib.textpath import text_to_path
+from torch import Tensor
 
 from data.atomic import whole_file
 from transformer.errors import ConfigError
@@ -32,9 +35,10 @@ from transformer.evaluation.piece_labels import printable
 
 SUFFIXES = (".png", ".svg", ".pdf")
 DPI = 160
-MAX_PIXELS = 12_000  # along the longer side, or a PNG would take gigabytes while it is drawn
+MAX_PIXELS = 12_000  # along the longer side: more than viewers open
 LEGIBLE_DPI = 70  # below, nobody can read a label
 FONT_SIZE = 9.0  # points
+LINE = 0.17  # inches: the height of a line of a title, of 10 points
 INK, FAINT, EDGE, PAPER = "#1b2a41", "#5b6b80", "#c3ccd8", "#ffffff"
 COLOURS = LinearSegmentedColormap.from_list("attention", [PAPER, "#d3e3f3", "#7fb2dd", "#2f79bd", "#0f3f7f", "#071d49"])
 FONT = "DejaVu Sans"
@@ -93,19 +97,16 @@ def drawing(text: str) -> Iterator[Drawn]:
 
 
 def find_fonts(text: str) -> tuple[list[str], list[str]]:
-    """Font families that together have the characters of a text, as few as may be; and the characters that none has."""
+    """Font families that together have the characters of a text, and the characters that none has."""
     wanted = {ord(printable(character)) for character in set(text) if not _is_invisible(character)}
     wanted -= _characters(font_manager.findfont(FONT))
     families = [FONT]
-    # Of a kind with the first font before all others: Unifont, which has everything, is nobody's wish.
-    groups = _installed() if wanted else ()
-    for group in groups:
-        while group and (best := max(group, key=lambda font: len(wanted & _characters(font)))):
-            found = wanted & _characters(best)
-            if not found:
-                break
-            families.append(_make_known(best))
-            wanted -= found
+    # Fonts like the first one before all others: Unifont, which has everything, is nobody's wish.
+    for fonts in _installed() if wanted else ():
+        for font in sorted(fonts, key=lambda font: -len(wanted & _characters(font))):
+            if found := wanted & _characters(font):
+                families.append(_make_known(font))
+                wanted -= found
     return families, sorted(map(chr, wanted))
 
 
@@ -154,15 +155,22 @@ def text_width(text: str, size: float = FONT_SIZE) -> float:
 
 
 def wrapped(text: str, width: float) -> list[str]:
-    """The lines of a title that is `width` inches wide, each line of the text wrapped for itself."""
-    return [line for part in text.split("\n") for line in textwrap.wrap(printable(part), max(round(width * 12), 1))]
+    """The lines, `LINE` high, of a title that is `width` inches wide, each line of the text wrapped for itself."""
+    lines = []
+    for part in filter(None, map(printable, text.split("\n"))):
+        n_characters = (
+            int(len(part) * 0.95 * width / text_width(part, 10)) if text_width(part, 10) > width else len(part)
+        )
+        lines += textwrap.wrap(part, max(n_characters, 1))
+    return lines
 
 
 class Sheet:
-    """A figure whose lengths are inches, measured from its left and from its top."""
+    """A figure whose lengths are inches, measured from its left and from its top; its path's suffix names its form."""
 
-    def __init__(self, width: float, height: float) -> None:
-        self.width, self.height = width, height
+    def __init__(self, path: Path, width: float, height: float) -> None:
+        self.path, self.width, self.height = path, width, height
+        self.form = path.suffix.lower().removeprefix(".")
         self.figure = Figure(figsize=(width, height), facecolor=PAPER)
 
     def place(self, left: float, top: float, width: float, height: float) -> Axes:
@@ -175,14 +183,26 @@ class Sheet:
         """Text at this place."""
         self.figure.text(left / self.width, 1 - top / self.height, text, **style)
 
-    def save(self, path: Path, drawn: Drawn) -> Drawn:
+    def show_weights(self, axes: Axes, weights: Tensor, norm: Normalize) -> ScalarMappable:
+        """Draw a matrix, the first row at the top, as cells that fill the axes; returns what a colour bar needs."""
+        shares, (n_rows, n_columns) = weights.float().cpu().numpy(), weights.shape
+        if self.form == "png":  # an image would be made of gigabytes of numbers, where the picture is large
+            edges = (np.arange(n + 1) - 0.5 for n in (n_columns, n_rows))
+            mesh = axes.pcolormesh(*edges, shares, cmap=COLOURS, norm=norm)
+            axes.invert_yaxis()
+            return mesh
+        # A mesh would be a path for each cell.
+        return axes.imshow(shares, COLOURS, norm, aspect="auto", interpolation="none", origin="upper")
+
+    def save(self, drawn: Drawn) -> Drawn:
         """Write the picture, whole or not at all. Raises OSError."""
-        suffix = path.suffix.lower().removeprefix(".")
-        undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(suffix)
+        undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(self.form)
         dpi = min(DPI, MAX_PIXELS / max(self.width, self.height))
-        if suffix == "png":
+        if self.form == "png":
             drawn.dpi = dpi
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as stream:
-            self.figure.savefig(stream, format=suffix, dpi=dpi, bbox_inches="tight", pad_inches=0.15, metadata=undated)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(self.path) as stream:
+            self.figure.savefig(
+                stream, format=self.form, dpi=dpi, bbox_inches="tight", pad_inches=0.15, metadata=undated
+            )
         return drawn

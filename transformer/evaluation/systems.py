@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +31,7 @@ from transformer.evaluation.test_sets import (
 from transformer.evaluation.word_frequency import rarest_words
 from transformer.inference.translation import Translation
 from transformer.inference.translator import Translator
-from transformer.model_directory import find_model, stored_languages, stored_translate_settings
+from transformer.model_directory import find_model, stored_languages, stored_translate_settings, vocabulary_hashes
 
 Languages = tuple[str, str]
 
@@ -43,7 +42,7 @@ class System:
 
     Attributes:
         folder: where its translations and figures go; None: nowhere.
-        prepared: the data of its training, if they are there.
+        prepared: data with the vocabulary of the model, whose training text is taken for its own; None: not there.
         translate: what it makes of each test set, one after the other, with a bar on a terminal.
     """
 
@@ -110,41 +109,40 @@ def model_system(
 
     def translate() -> Iterator[Output]:
         translator = Translator.load(path, device, **settings)
-        return (_translate(translator, test, settings) for test in tests)
+        return (_translate(translator, test) for test in tests)
 
-    return System(name, languages, tests, folder, prepared, translate)
+    return System(name, languages, tests, folder, prepared if _fits(prepared, path) else None, translate)
+
+
+def _fits(prepared: Prepared | None, model: Path) -> bool:
+    if prepared is None:
+        return False
+    return vocabulary_hashes(find_model(model)) == (prepared.src_vocabulary.hash, prepared.tgt_vocabulary.hash)
 
 
 def file_systems(
-    paths: Sequence[Path], names: Sequence[str], wanted: Wanted, output: Path | None
+    paths: Sequence[Path], names: Sequence[str], wanted: Wanted, folders: Sequence[Path | None]
 ) -> tuple[list[System], list[str]]:
-    """Files of translations of one test set, and what there is to note about them.
+    """Files of translations of one test set, and what there is to note about how they are read.
 
     Raises:
         DataError: as the readers; or files of different lengths.
         ConfigError: languages are needed and not known.
     """
-    sides = [read_side(path) for path in paths]
     languages, guess = guess_languages(wanted)
     if wanted.references:
-        test = file_test(wanted.src, wanted.references, sides)
-        test = with_domains(test, wanted.domains) if wanted.domains else test
+        test, sides = file_test(wanted.src, wanted.references, paths)
     else:
-        [test] = _wanted_tests(wanted, languages, {})
+        sides = [read_side(path) for path in paths]
+        [test] = _wanted_tests(replace(wanted, domains=None), languages, {})
         _check_length(test, sides)
-    several = len(paths) > 1
+        test = replace(test, notes=[*test.notes, *(note for side in sides for note in side.notes)])
+    test = with_domains(test, wanted.domains) if wanted.domains else test
     systems = [
-        System(
-            name,
-            languages,
-            [replace(test, name=name) if several else test],  # each has files of its own
-            output,
-            None,
-            partial(iter, [Output(side.lines)]),
-        )
-        for name, side in zip(names, sides, strict=True)
+        System(name, languages, [test], folder, None, partial(iter, [Output(side.lines)]))
+        for name, folder, side in zip(names, folders, sides, strict=True)
     ]
-    return systems, [note for side in sides for note in side.notes] + guess
+    return systems, guess
 
 
 def _check_length(test: TestSet, sides: Sequence[SideText]) -> None:
@@ -177,12 +175,21 @@ def _language_by_name(path: Path | None) -> str | None:
 
 
 def _wanted_tests(wanted: Wanted, languages: Languages, known: Mapping[str, TestSet]) -> list[TestSet]:
-    tests = [known[name] if name in known else named_test(name, *languages) for name in wanted.names]
+    tests = [known[name] if name in known else _named(name, languages, known) for name in wanted.names]
     if wanted.references:
-        tests.append(file_test(wanted.src, wanted.references))
+        tests.append(file_test(wanted.src, wanted.references)[0])
     if wanted.domains:
         tests = [with_domains(test, wanted.domains) for test in tests]
     return tests
+
+
+def _named(name: str, languages: Languages, known: Mapping[str, TestSet]) -> TestSet:
+    try:
+        return named_test(name, *languages)
+    except DataError as error:
+        if not known or Path(name).is_file():
+            raise
+        raise DataError(f"{error}. The prepared data have {', '.join(known)}") from error
 
 
 def is_run(path: Path) -> bool:
@@ -191,7 +198,7 @@ def is_run(path: Path) -> bool:
 
 
 def _prepared_for(model: Path, wanted: Wanted) -> Prepared | None:
-    """The data that a run was trained on; needed only where its test sets are wanted."""
+    """The data that a run was trained on; where its test sets are not wanted, they may be missing."""
     if wanted.data:
         return load_prepared(wanted.data)
     needed = not wanted.references and not wanted.names
@@ -204,17 +211,20 @@ def _prepared_for(model: Path, wanted: Wanted) -> Prepared | None:
             )
         return None
     directory = Path("prepared") / load_config(model / "settings.yaml").name
-    if directory.is_dir():
-        return load_prepared(directory)
-    if needed:
+    if needed and not directory.is_dir():
         raise RunError(
             f"{directory}: not there. Run evaluate.py in the folder where train.py was run, or name the prepared data "
             "with --data"
         )
-    return None
+    try:
+        return load_prepared(directory)
+    except DataError:
+        if needed:
+            raise
+        return None
 
 
-def _translate(translator: Translator, test: TestSet, settings: dict[str, Any]) -> Output:
+def _translate(translator: Translator, test: TestSet) -> Output:
     """Translate a test set, with a bar on a terminal."""
     assert test.src is not None
     hypotheses, log_probs, finished = [], [], []
@@ -223,7 +233,7 @@ def _translate(translator: Translator, test: TestSet, settings: dict[str, Any]) 
             hypotheses.append(translation.text)
             log_probs.append(_log_prob_per_token(translation, translator))
             finished.append(translation.finished)
-    return Output(hypotheses, log_probs, finished, settings)
+    return Output(hypotheses, log_probs, finished, translator.settings.model_dump())
 
 
 def _log_prob_per_token(translation: Translation, translator: Translator) -> float | None:

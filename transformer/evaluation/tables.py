@@ -33,7 +33,8 @@ def format_evaluations(rows: Sequence[Row]) -> str:
 
 
 def _one(evaluation: Evaluation) -> str:
-    lines = [
+    lines = [f"{evaluation.test_set}, {evaluation.n_lines:,} lines"]
+    lines += [
         f"{METRICS[name]:10} {figure.score:6.2f} {_interval(figure):16} {figure.signature}"
         for name, figure in evaluation.metrics.items()
     ]
@@ -41,7 +42,7 @@ def _one(evaluation: Evaluation) -> str:
         figure = evaluation.literature
         lines.append(f"literature {figure.score:6.2f} {_interval(figure):16} {figure.signature}")
         lines.append(_LITERATURE)
-    lines.append(f"length     {_ratio(evaluation)}; {evaluation.n_lines:,} lines")
+    lines.append(f"length     {_ratio(evaluation)}")
     return "\n".join([*lines, evaluation.note] if evaluation.note else lines)
 
 

@@ -61,32 +61,37 @@ def prepared_tests(prepared: Prepared) -> dict[str, TestSet]:
     return {name: TestSet(name, src, [references]) for name, (src, references) in prepared.test_text.items()}
 
 
-def file_test(src: Path | None, references: Sequence[Path], more: Sequence[SideText] = ()) -> TestSet:
-    """A test set of files, text or WMT SGM; named after its first file.
-
-    `more` has translations that must be of the same sentences.
+def file_test(
+    src: Path | None, references: Sequence[Path], hypotheses: Sequence[Path] = ()
+) -> tuple[TestSet, list[SideText]]:
+    """A test set of files, text or WMT SGM, named after the first of them; and translations of it, if there are any.
 
     Raises:
-        DataError: a file cannot be read or is empty, or the files do not have the same lines.
+        DataError: files that cannot be read or are empty, all in one message; or that do not have the same lines.
     """
-    sides = [read_side(path) for path in ([src] if src else []) + list(references)]
-    check_same_lines([*more, *sides])
-    domains = next((found for side in sides if (found := _domains(side.meta))), None)
-    notes = [note for side in sides for note in side.notes]
-    lines = [side.lines for side in sides]
-    name = test_set_name(sides[0].path)
-    return TestSet(name, lines[0] if src else None, lines[1:] if src else lines, domains, notes)
+    paths = [*hypotheses, *([src] if src else []), *references]
+    sides, problems = [], []
+    for path in paths:
+        try:
+            sides.append(read_side(path))
+        except DataError as error:
+            problems.append(str(error))
+    if problems:
+        raise DataError("\n".join(problems))
+    check_same_lines(sides)
+    translations, own = sides[: len(hypotheses)], sides[len(hypotheses) :]
+    domains = next((found for side in own if (found := _domains(side.meta))), None)
+    lines = [side.lines for side in own]
+    name, notes = name_by_file(own[0].path), [note for side in sides for note in side.notes]
+    return TestSet(name, lines[0] if src else None, lines[1:] if src else lines, domains, notes), translations
 
 
-def test_set_name(path: Path) -> str:
+def name_by_file(path: Path) -> str:
     """What a test set of a file is called: news.en.gz is news."""
     name = path.name
     for suffix in _PACKED:
         name = name.removesuffix(suffix)
     return Path(name).stem or name
-
-
-test_set_name.__test__ = False  # type: ignore[attr-defined]  # see TestSet
 
 
 def read_side(path: Path) -> SideText:
@@ -111,7 +116,7 @@ def read_side(path: Path) -> SideText:
         meta = [{} for _ in lines]
         odd = ["lines end in CR LF"] if b"\r\n" in content else []
         odd += ["it begins with a byte-order mark"] if content.startswith(_MARK) else []
-        notes = [f"{path}: {' and '.join(odd)}; neither counts as text"] if odd else []
+        notes = [f"{path}: {' and '.join(odd)}; taken away, as it is no text"] if odd else []
     if not lines:
         raise DataError(f"{path}: is empty: 0 lines. Nothing was scored; has the program that writes it failed?")
     return SideText(path, lines, meta, notes)
@@ -151,7 +156,7 @@ def named_test(name: str, src_lang: str, tgt_lang: str) -> TestSet:
     if languages := languages_of(name):
         name, (src_lang, tgt_lang) = name.rpartition("/")[0], languages
     src, references = find_whole_test_set(TestSetSource(name, src_lang, tgt_lang))
-    return replace(file_test(src, references), name=name, notes=[])
+    return replace(file_test(src, references)[0], name=name, notes=[])
 
 
 def languages_of(name: str) -> tuple[str, str] | None:

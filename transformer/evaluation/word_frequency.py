@@ -25,6 +25,8 @@ def rarest_words(lines: Sequence[str], train: IdSequences, vocabulary: Vocabular
     training text, which prepared data hold as ids, is read once, in pieces; see `MOST_READ`.
     """
     words = words_of(lines)
+    if not len(words.keys):
+        return np.full(len(lines), -1)
     wanted, place = np.unique(words.keys, return_inverse=True)
     times = np.zeros(len(wanted), np.int64)
     chosen = np.arange(len(train))[:: -(-len(train) // MOST_READ) or 1]

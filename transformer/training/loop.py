@@ -11,9 +11,10 @@ from data.atomic import whole_directory
 from data.prepared import Prepared
 from transformer.config import Settings, TrainSettings
 from transformer.errors import RunError
+from transformer.evaluation.report import draw_report
 from transformer.evaluation.tokenization import tokenizer_at_hand
 from transformer.files import remove_directory
-from transformer.model_directory import Model, save_model
+from transformer.model_directory import Model, save_model, write_card
 from transformer.training.averaging import average_checkpoints
 from transformer.training.checkpoint import (
     best_checkpoints,
@@ -114,6 +115,8 @@ def _train(settings: Settings, prepared: Prepared, run: RunDirectory, group: Gro
                     run.sync_metrics()
                     best_by, keep = wanted.best_by, max(wanted.average_checkpoints, 2)
                     writer.save(snapshot, best_by=best_by, keep=keep, regular=regular)
+                if validating and group.is_first and (problem := draw_report(run.path, thorough=False)):
+                    monitor.say(problem)
                 n_rollbacks = 0 if regular else n_rollbacks
                 monitor.restart_clock()
             writer.check()
@@ -244,4 +247,5 @@ def _finish(run: RunDirectory, state: TrainingState, model: Model, settings: Tra
     }[settings.model_from] or [newest]
     with whole_directory(run.model) as partial:
         save_model(partial, model, average_checkpoints(chosen))
+        write_card(partial, run.path)
     return run.model

@@ -12,6 +12,7 @@ import torch
 from tqdm import tqdm
 
 from transformer.training.group import ALONE, Group
+from transformer.training.memory import peak_memory
 from transformer.training.progress import Progress
 from transformer.training.run_directory import RunDirectory
 from transformer.training.update import UpdateResult
@@ -46,6 +47,7 @@ class Monitor:
         )
         self.bar.set_description(f"{part} {progress.epoch + 1}")
         self.board = _open_tensorboard(run, progress.step) if group.is_first else None
+        self.device = torch.device("cpu")  # that of the updates, once there are any
         self.n_timed, self.seconds = 0, 0.0  # tokens and time of updates that `read` has noted since the last line
         self._restart()
 
@@ -65,6 +67,7 @@ class Monitor:
         """
         results, begin = self.results, self.begin
         tensors = torch.stack([torch.stack([r.nll, r.smoothed, r.grad_norm]) for r in results])
+        self.device = tensors.device
         rows = tensors.to("cpu", torch.float64)
         self.seconds += time.perf_counter() - begin  # only now has the device done all of it
         self.n_timed += sum(r.n_tokens for r in results)
@@ -97,6 +100,7 @@ class Monitor:
                 "n_tokens": progress.n_tokens,
                 "tokens_per_second": speed,
                 "padding_share": 1 - sum(n_real) / sum(n_padded),
+                "memory_gib": peak_memory(self.device) / 2**30,  # of this process
                 "seconds": progress.seconds,
             }
         )

@@ -4,6 +4,7 @@ settings.yaml    every setting, resolved          metrics.jsonl    one line per 
 choices.json     what was chosen by timing        checkpoints/     see `checkpoint`
 record.json      versions, data, device: `record` validation/      what each validation translated
 model/           the finished model               tensorboard/     the same metrics, if tensorboard is installed
+report.html      all of it as a page: `evaluation.report`
 """
 
 from __future__ import annotations

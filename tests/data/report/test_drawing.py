@@ -7,8 +7,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from markupsafe import Markup
 
 from data.report.drawing import (
@@ -17,8 +15,6 @@ from data.report.drawing import (
     joint_lengths,
     length_histogram,
     piece_curves,
-    round_ticks,
-    short_number,
 )
 from data.statistics import HISTOGRAM_EDGES, JOINT_EDGES
 
@@ -125,14 +121,3 @@ def test_a_long_corpus_is_drawn_short_with_its_falls() -> None:
 def test_agreement_unknown_in_places_is_left_out() -> None:
     drift = {"places": [1, 2, 3, 4], "agreement": [0.5, None, float("nan"), 0.7]}
     assert len(points(parsed(agreement(drift, [], "x")), "both")) == 2
-
-
-@given(st.floats(1e-6, 1e12))
-def test_ticks_are_few_even_and_within_range(largest: float) -> None:
-    ticks = round_ticks(largest)
-    assert 2 <= len(ticks) <= 7 and ticks[0] == 0 and ticks[-1] <= largest * 1.001
-    assert np.allclose(np.diff(ticks), ticks[1])
-
-
-def test_short_numbers() -> None:
-    assert [short_number(n) for n in (7, 1500, 2e6, 3e9)] == ["7", "1.5 k", "2 M", "3 G"]

@@ -85,7 +85,7 @@ def _from_1(gold: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "gold", "code", "parts"),
     [
-        (["--layer", "0"], None, 2, ["--layer 0"]),
+        (["--layer", "0"], None, 2, ["alignment_layer", "not 0"]),
         (["--layer", "4"], None, 2, ["4", "1 (the lowest) to 3"]),
         (["--tgt", "none"], None, 1, ["none"]),
         (["--gold", "none"], None, 1, ["none"]),

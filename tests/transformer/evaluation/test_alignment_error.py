@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer.evaluation.alignment_error import AlignmentError, alignment_error
+from transformer.evaluation.alignment_error import LinkCounts, count_links
 from transformer.evaluation.gold_alignments import Gold, Link
 
 links = st.sets(st.tuples(st.integers(0, 3), st.integers(0, 3)))
@@ -18,7 +18,7 @@ sentences = st.lists(st.tuples(links, links, links), max_size=4)  # alignment, s
 @given(sentences=sentences)
 def test_it_is_the_formula_counted_link_by_link(sentences: list[tuple[set[Link], set[Link], set[Link]]]) -> None:
     golds = [Gold(frozenset(sure), frozenset(sure | more)) for _, sure, more in sentences]
-    error = sum((alignment_error(a, gold) for (a, _, _), gold in zip(sentences, golds, strict=True)), AlignmentError())
+    error = sum((count_links(a, gold) for (a, _, _), gold in zip(sentences, golds, strict=True)), LinkCounts())
     n_a = n_s = n_as = n_ap = 0
     for found, sure, more in sentences:
         for s in range(4):
@@ -37,14 +37,14 @@ def test_it_is_0_for_all_that_is_sure_with_anything_possible_and_1_for_nothing(
     sure: set[Link], more: set[Link]
 ) -> None:
     gold = Gold(frozenset(sure), frozenset(sure | more))
-    assert alignment_error(gold.sure, gold).error_rate == 0
-    assert alignment_error(gold.possible, gold).error_rate == 0
-    assert alignment_error([], gold).error_rate == 1
+    assert count_links(gold.sure, gold).error_rate == 0
+    assert count_links(gold.possible, gold).error_rate == 0
+    assert count_links([], gold).error_rate == 1
 
 
 @given(found=links, sure=links)
 def test_where_all_links_are_sure_it_is_1_minus_f1(found: set[Link], sure: set[Link]) -> None:
-    error = alignment_error(found, Gold(frozenset(sure), frozenset(sure)))
+    error = count_links(found, Gold(frozenset(sure), frozenset(sure)))
     if found & sure:
         f1 = 2 * error.precision * error.recall / (error.precision + error.recall)
         assert error.error_rate == pytest.approx(1 - f1)

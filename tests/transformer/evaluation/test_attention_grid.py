@@ -31,14 +31,14 @@ def test_each_panel_shows_the_weights_of_its_layer_and_head(
         Figure, "savefig", lambda self, *args, **options: (figures.append(self), save(self, *args, **options))
     )
     assert draw_every_head(tmp_path / "grid.png", reading, kind).notes == []
-    panels = [axes for axes in figures[0].axes if axes.images]
+    panels = [axes for axes in figures[0].axes if axes.yaxis_inverted()]
     assert len(panels) == N_LAYERS[kind] * N_HEADS
     lefts = sorted({round(axes.get_position().x0, 6) for axes in panels})
     tops = sorted({round(-axes.get_position().y1, 6) for axes in panels})
     assert (len(tops), len(lefts)) == (N_LAYERS[kind], N_HEADS)
     for axes in panels:
         layer, head = tops.index(round(-axes.get_position().y1, 6)), lefts.index(round(axes.get_position().x0, 6))
-        assert (axes.images[0].get_array() == reading.shares(kind).weights[layer][0, head].numpy()).all()
+        assert (axes.collections[0].get_array() == reading.shares(kind).weights[layer][0, head].numpy()).all()
 
 
 def test_pieces_are_named_once_per_row_and_once_per_column(reading: AttentionReading, tmp_path: Path) -> None:

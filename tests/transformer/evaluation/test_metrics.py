@@ -14,7 +14,7 @@ from sacremoses import MosesTokenizer
 
 from data.errors import DataError
 from transformer.errors import ConfigError
-from transformer.evaluation.metrics import Scores, format_table, literature_score, score
+from transformer.evaluation.metrics import Scores, literature_score, score
 
 REFERENCE = ["I can't see the boss's car, sir.", "It costs $5.00 (about 4 euros)."]
 HYPOTHESIS = ["I can't see the car of the boss, sir.", "It costs 5.00 dollars (about 4 euros)."]
@@ -78,7 +78,6 @@ def test_a_score_of_0_says_why(hypotheses: list[str], reason: str) -> None:
     assert scores.bleu == 0.0
     assert reason in scores.note
     assert reason in scores.formatted()
-    assert reason in format_table({"test": scores})
 
 
 def test_b3_bleu_reads_raw_text_and_tokenised_text_scores_lower() -> None:
@@ -134,17 +133,6 @@ def test_the_literature_form_names_the_package_it_lacks(monkeypatch: pytest.Monk
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(ConfigError, match="pip install sacremoses"):
         literature_score(HYPOTHESIS, REFERENCE, "en")
-
-
-def test_a_table_has_a_row_for_each_test_set_and_each_signature_once() -> None:
-    first, second = score(HYPOTHESIS, REFERENCE), score(REFERENCE, REFERENCE)
-    table = format_table({"news": first, "a much longer name": second})
-    rows = table.splitlines()
-    assert len({len(row) for row in rows[:3]}) == 1, "columns are aligned"
-    assert f"{first.bleu:.2f}" in rows[1]
-    assert "100.00" in rows[2]
-    assert table.count(first.bleu_signature) == 1
-    assert table.count(first.chrf_signature) == 1
 
 
 def test_scores_cannot_be_changed() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import matplotlib.font_manager
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transformer.evaluation import picture
-from transformer.evaluation.picture import Drawn, Sheet, drawing, find_fonts, text_width
+from transformer.evaluation.picture import Drawn, Sheet, drawing, find_fonts, text_width, wrapped
 
 Fonts = Callable[..., None]
 
@@ -46,6 +46,7 @@ def test_spaces_joiners_marks_of_direction_and_variants_need_no_font(fonts: Font
     assert find_fonts("a\u200c\u200f \u2066b\u2069\ufe0f\u00ad\ufeff\u3000c")[1] == []
 
 
+@settings(deadline=None)  # the first example reads all fonts
 @given(text=st.text(max_size=30))
 def test_real_fonts_have_all_that_is_not_named_as_missing(text: str) -> None:
     families, missing = find_fonts(text)
@@ -58,15 +59,24 @@ def test_real_fonts_have_all_that_is_not_named_as_missing(text: str) -> None:
 def test_no_warning_of_matplotlibs_gets_through(fonts: Fonts, recwarn: pytest.WarningsRecorder, tmp_path: Path) -> None:
     fonts()
     with drawing("\N{CUNEIFORM SIGN A}") as drawn:
-        sheet = Sheet(2, 1)
+        sheet = Sheet(tmp_path / "a.png", 2, 1)
         sheet.write(1, 0.5, "\N{CUNEIFORM SIGN A}")
         assert text_width("\N{CUNEIFORM SIGN A}") > 0
-        assert sheet.save(tmp_path / "a.png", drawn).missing == ["\N{CUNEIFORM SIGN A}"]
+        assert sheet.save(drawn).missing == ["\N{CUNEIFORM SIGN A}"]
     assert [warning for warning in recwarn if "Glyph" in str(warning.message)] == []
 
 
 def test_a_png_that_nobody_could_read_is_noted_and_an_svg_is_not(tmp_path: Path) -> None:
     with drawing("") as drawn:
-        [note] = Sheet(0.1, picture.MAX_PIXELS / 50).save(tmp_path / "a.png", drawn).notes
+        [note] = Sheet(tmp_path / "a.png", 0.1, picture.MAX_PIXELS / 50).save(drawn).notes
         assert "50 dots per inch" in note
-        assert Sheet(0.1, picture.MAX_PIXELS / 50).save(tmp_path / "a.svg", Drawn()).notes == []
+        assert Sheet(tmp_path / "a.svg", 0.1, picture.MAX_PIXELS / 50).save(Drawn()).notes == []
+
+
+@settings(deadline=None)
+@given(text=st.text(st.sampled_from("ab你好 "), min_size=1, max_size=80), width=st.floats(1, 4))
+def test_a_title_is_wrapped_to_its_width_in_any_script(text: str, width: float) -> None:
+    with drawing(text):
+        lines = wrapped(text, width)
+        assert "".join("".join(lines).split()) == "".join(text.split())
+        assert len(lines) <= 1 or text_width(text, 10) > width

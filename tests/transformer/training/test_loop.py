@@ -19,6 +19,7 @@ from data.vocabulary import EOS_ID, PAD_ID
 from transformer import model_directory
 from transformer.config import Settings
 from transformer.errors import RunError
+from transformer.evaluation.report import draw_report
 from transformer.model_directory import WEIGHTS, load_model, load_tensors
 from transformer.training import loop
 from transformer.training.checkpoint import PROGRESS, STATE, list_checkpoints
@@ -58,14 +59,17 @@ def crash() -> None:
     raise Crash
 
 
+MEASURED = ("seconds", "tokens_per_second", "memory_gib")
+
+
 def press_ctrl_c() -> None:
     signal.raise_signal(signal.SIGINT)
 
 
 def metrics_of(run: RunDirectory) -> list[dict[str, Any]]:
-    """The lines without what a clock measured."""
+    """The lines without what a clock and the system measured."""
     lines = [json.loads(line) for line in run.metrics.read_text().splitlines()]
-    return [{k: v for k, v in line.items() if k not in ("seconds", "tokens_per_second")} for line in lines]
+    return [{k: v for k, v in line.items() if k not in MEASURED} for line in lines]
 
 
 def progress_of(checkpoint: Path) -> dict[str, Any]:
@@ -579,3 +583,27 @@ def test_too_little_memory_elsewhere_is_one_message(
         monkeypatch.setattr(torch.optim.Adam, "step", full)
     with pytest.raises(RunError, match=r"out of memory: CUDA out of memory\. Tried to allocate 9 GiB\. Lower"):
         train(make_settings(), prepared, RunDirectory(tmp_path))
+
+
+def test_a_page_is_drawn_after_each_validation(
+    prepared: Prepared, make_settings: MakeSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+
+    def draw(path: Path, *, thorough: bool) -> str:
+        problem = draw_report(path, thorough=thorough)
+        drawn.append((path / "report.html").read_text("utf-8"))
+        return problem
+
+    monkeypatch.setattr(loop, "draw_report", draw)
+    train(make_settings(train={"max_steps": 4, "validate_every": 2}), prepared, RunDirectory(tmp_path))
+    assert [f"Training: {step} of 4 updates" in page for step, page in zip((2, 4), drawn, strict=True)] == [True, True]
+
+
+def test_a_page_that_cannot_be_drawn_is_said_and_training_goes_on(
+    prepared: Prepared, make_settings: MakeSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "report.html").mkdir(parents=True)
+    finished = train(make_settings(train={"max_steps": 2}), prepared, RunDirectory(tmp_path))
+    assert finished.model is not None
+    assert "no report.html this time: IsADirectoryError" in capsys.readouterr().err

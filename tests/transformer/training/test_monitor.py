@@ -18,6 +18,7 @@ from data.prepared import Prepared
 from transformer.config import Settings
 from transformer.training import loop
 from transformer.training import monitor as module
+from transformer.training.memory import peak_memory
 from transformer.training.monitor import DivergenceError, Monitor
 from transformer.training.progress import Progress
 from transformer.training.run_directory import RunDirectory
@@ -57,6 +58,7 @@ def test_an_interval_is_averaged_over_its_tokens_not_its_updates(run: RunDirecto
     (line,) = lines_of(run)
     speed = line.pop("tokens_per_second")
     assert 0 < speed < 4 / 0.01
+    assert line.pop("memory_gib") == pytest.approx(peak_memory(torch.device("cpu")) / 2**30, rel=0.01)
     assert line == {
         "step": 5,
         "epoch": 1,

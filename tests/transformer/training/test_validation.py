@@ -153,6 +153,22 @@ def test_scores_are_those_of_the_translator_users_get(
     assert found.bleu != score(translations(2), references).bleu
 
 
+def test_bleu_has_the_words_of_the_target_language(
+    network: Transformer, prepared: Prepared, make_settings: MakeSettings
+) -> None:
+    """As evaluate.py: characters of Chinese are words of their own."""
+    make_it_rave(network)
+    settings = make_settings(translate={"max_extra_length": 9})
+    _, evidence = validate(network, prepared, settings, ON_CPU, 1, ALONE)
+    references = [f"{line}好" for line in evidence.hypotheses]
+    for language, tokenizer in (("zh", "zh"), ("de", "13a")):
+        manifest = prepared.manifest | {"tgt_lang": language}
+        data = replace(prepared, valid_text=(prepared.valid_text[0], references), manifest=manifest)
+        found, _ = validate(network, data, settings, ON_CPU, 1, ALONE)
+        assert found.bleu == score(evidence.hypotheses, references, tokenizer).bleu
+    assert abs(score(evidence.hypotheses, references, "zh").bleu - found.bleu) > 1
+
+
 def test_case_b1_unequal_line_counts_are_refused_here_too(
     network: Transformer, prepared: Prepared, make_settings: MakeSettings
 ) -> None:

@@ -6,13 +6,16 @@ from transformer.inference.export.description import ExportDescription
 from transformer.inference.export.gate import Gate, Parity
 from transformer.inference.export.obstacles import LIMITS
 from transformer.inference.export.target import Target
+from transformer.model_card import front_matter
 from transformer.model_directory import Model
 
 N_EXAMPLES, LONGEST_EXAMPLE = 3, 200  # characters
 
 
-def export_card(model: Model, target: Target, description: ExportDescription, gate: Gate, parity: Parity) -> str:
-    """The text, in Markdown."""
+def export_card(
+    model: Model, target: Target, description: ExportDescription, gate: Gate, parity: Parity, licence: str
+) -> str:
+    """The text, in Markdown with the hub's metadata before it."""
     settings, title = model.settings, LIMITS[target.name].title
     kind = f", {description.quantization}" if description.quantization else ""
     examples = [
@@ -21,7 +24,10 @@ def export_card(model: Model, target: Target, description: ExportDescription, ga
         if src.strip() and len(src) <= LONGEST_EXAMPLE
     ]
     shown = "\n\n".join(examples[:N_EXAMPLES])
-    return f"""# {model.src_lang} → {model.tgt_lang} translation model for {title}{kind}
+    metadata = front_matter(model.src_lang, model.tgt_lang, licence, target.library)
+    return f"""{metadata}
+
+# {model.src_lang} → {model.tgt_lang} translation model for {title}{kind}
 
 A Transformer (Vaswani et al. 2017): {settings.n_encoder_layers} + {settings.n_decoder_layers} layers, \
 d_model {settings.d_model}, {settings.n_heads} heads; {len(model.src_vocabulary):,} source and \

@@ -15,21 +15,26 @@ from tqdm import tqdm
 from data.atomic import whole_directory
 from transformer.command_line import CommandParser
 from transformer.errors import ConfigError
-from transformer.inference.export import ctranslate2
+from transformer.inference.export import ctranslate2, huggingface
 from transformer.inference.export.card import export_card
 from transformer.inference.export.description import ExportDescription, checksums, is_export, write_description
 from transformer.inference.export.gate import Gate, Parity
 from transformer.inference.export.gate_lines import gate_lines
+from transformer.inference.export.hub import licence_reminder, plan_upload, publish
 from transformer.inference.export.obstacles import LIMITS, fit_search, obstacles
 from transformer.inference.export.target import Target
-from transformer.model_directory import Model, load_model
+from transformer.model_card import stated_licence
+from transformer.model_directory import CARD, Model, find_model, load_model
 
-TARGETS = {target.name: target for target in (ctranslate2.TARGET,)}
+HUB = "hub"
+TARGETS = {target.name: target for target in (ctranslate2.TARGET, huggingface.TARGET)}
 
 
 def export_command(argv: Sequence[str]) -> int:
-    """Write a model for CTranslate2, proven to translate as it does here."""
+    """Write a model for CTranslate2 or Hugging Face, proven to translate as it does here."""
     args = parse_arguments(argv)
+    if args.to == HUB:
+        return upload_command(args)
     target = TARGETS[args.to]
     check_arguments(args, target)
     model = load_model(args.model)
@@ -44,8 +49,10 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     """What an export can be told."""
     parser = CommandParser(prog="python -m transformer export", description=export_command.__doc__)
     parser.add_argument("model", type=Path, metavar="MODEL", help="a run (runs/NAME) or model directory")
-    parser.add_argument("--to", required=True, choices=list(TARGETS), help="the program it is for")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="the folder to write")
+    parser.add_argument(
+        "--to", required=True, choices=[*TARGETS, HUB], help="the program it is for; or hub: to upload it"
+    )
+    parser.add_argument("--output", type=Path, metavar="DIR", help="the folder to write")
     parser.add_argument(
         "--quantization",
         choices=sorted({kind for target in TARGETS.values() for kind in target.quantizations}),
@@ -59,7 +66,26 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--reference", type=Path, metavar="FILE", help="their translations, for BLEU")
     parser.add_argument("--overwrite", action="store_true", help="replace an export that is there already")
-    return parser.parse_args(argv)
+    parser.add_argument("--repo", metavar="USER/NAME", help="of the hub; MODEL may be an export, too")
+    parser.add_argument("--dry-run", action="store_true", help="only list what would be uploaded")
+    args: argparse.Namespace = parser.parse_args(argv)
+    of_hub, of_export = args.repo or args.dry_run, args.output or args.input or args.quantization or args.overwrite
+    if args.to == HUB and (of_export or not args.repo):
+        parser.error("--to hub takes --repo USER/NAME and --dry-run, and nothing else")
+    if args.to != HUB and (of_hub or not args.output):
+        parser.error(f"--to {args.to} takes --output DIR; --repo and --dry-run are for --to hub")
+    return args
+
+
+def upload_command(args: argparse.Namespace) -> int:
+    """Put a model or an export on the hub, or say what would be put there."""
+    upload = plan_upload(args.model, args.repo)
+    print(upload.describe())
+    if reminder := licence_reminder(upload):
+        print(f"note: {reminder}", file=sys.stderr)
+    if not args.dry_run:
+        print(f"done: {publish(upload)}, private until you change that on its page")
+    return 0
 
 
 def check_arguments(args: argparse.Namespace, target: Target) -> None:
@@ -125,7 +151,9 @@ def export(model: Model, target: Target, args: argparse.Namespace) -> tuple[Pari
                 parity = gate.check_quantised(target.open(folder))
             description = replace(description, parity=asdict(parity))
             write_description(folder, description)
-            (folder / "README.md").write_text(export_card(model, target, description, gate, parity), encoding="utf-8")
+            licence = stated_licence(find_model(args.model) / CARD)
+            card = export_card(model, target, description, gate, parity, licence)
+            (folder / CARD).write_text(card, encoding="utf-8")
     return parity, description
 
 

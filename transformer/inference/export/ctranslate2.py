@@ -267,6 +267,7 @@ def _numbers(tensor: Tensor) -> Array:
 
 TARGET = Target(
     name="ctranslate2",
+    library="ctranslate2",
     modules=("ctranslate2",),
     quantizations=("int8", "int8_float16", "int8_bfloat16", "float16", "bfloat16"),
     impossible=(*IMPOSSIBLE, UNK_ID),

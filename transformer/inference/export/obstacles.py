@@ -117,7 +117,59 @@ CTRANSLATE2 = Limits(
         _off("precision", "fp32", "has the precision it was exported with (--quantization)"),
     ),
 )
-HUGGINGFACE = Limits("Hugging Face", lambda settings: [], ())
+
+
+def _huggingface_network(settings: ModelSettings) -> list[str]:
+    """MarianMTModel, or Pegasus where norms come first."""
+    found = []
+    if settings.norm != "layer_norm":
+        found.append(f"model.norm: {settings.norm}: its classes have layer_norm")
+    if settings.activation == "swiglu":
+        found.append("model.activation: swiglu: its classes have no gate; set relu, gelu or silu")
+    if settings.positions == "rotary":
+        found.append("model.positions: rotary: its classes have sinusoidal ones")
+    if settings.embedding_norm:
+        found.append("model.embedding_norm: true: its classes have no norm there; set false")
+    if settings.key_width * settings.n_heads != settings.d_model:
+        found.append(f"model.d_head: {settings.key_width}: set d_model / n_heads, or null, which is that")
+    if settings.value_width != settings.key_width:
+        found.append(f"model.d_value: {settings.d_value}: set null, which is d_head")
+    if settings.norm_position == "pre" and settings.tie_embeddings != "three_way":
+        found.append(
+            f"model.tie_embeddings: {settings.tie_embeddings}: with model.norm_position pre set three_way, or set "
+            "model.norm_position post"
+        )
+    return found
+
+
+HUGGINGFACE = Limits(
+    "Hugging Face",
+    _huggingface_network,
+    (
+        SearchLimit(
+            "length_penalty",
+            lambda settings: settings.length_penalty == "wu",
+            {"length_penalty": "average", "alpha": 1.0},
+            "does not know the penalty of Wu et al. 2016",
+        ),
+        SearchLimit(
+            "max_source_length",
+            lambda settings: (settings.max_source_length or 0) > LONGEST_SOURCE,
+            {"max_source_length": LONGEST_SOURCE},
+            "gets so many positions",
+        ),
+        _off("min_length", 0, "counts otherwise"),
+        _off("repetition_penalty", 1.0, "has another penalty of repetitions"),
+        _off("no_repeat_ngram", 0, "counts otherwise"),
+        _off("coverage_penalty", 0.0, "has no such penalty"),
+        _off("copy_unknown", False, "copies nothing"),
+        _off("alignment_layer", None, "aligns no words"),
+        _off("diversity", None, "has no groups of beams"),
+        _off("sampling", None, "draws other numbers"),
+        _off("minimum_bayes_risk", None, "does not compare its hypotheses"),
+        _off("precision", "fp32", "takes the precision when it loads a model"),
+    ),
+)
 
 LIMITS = {"ctranslate2": CTRANSLATE2, "huggingface": HUGGINGFACE}
 """By the names that `--to` and the setting `export` take."""

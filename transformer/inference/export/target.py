@@ -42,6 +42,7 @@ class Target:
 
     Attributes:
         name: what `--to` takes, and a key of `obstacles.LIMITS`.
+        library: what the hub calls it.
         modules: what must be installed, under the names that pip knows.
         quantizations: what `--quantization` takes.
         impossible: ids that its search rules out before it normalises. Ours does so with PAD and <s>; <unk> it only
@@ -54,6 +55,7 @@ class Target:
     """
 
     name: str
+    library: str
     modules: tuple[str, ...]
     quantizations: tuple[str, ...]
     impossible: tuple[int, ...]
