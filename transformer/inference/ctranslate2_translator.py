@@ -153,23 +153,30 @@ class CTranslate2Translator:
         lengths = [len(self.prefix) + len(source) + 1 for source in sources]  # 1 for </s>
         order = sorted(range(len(sources)), key=lengths.__getitem__)
         costs = [self.settings.beam_size * length for length in lengths]
-        budget = self.settings.max_tokens
-        batches = list(in_batches(order, costs, budget, self.n_workers, self.max_sentences))[::-1]  # the longest first
-        started = [self._start([sources[i] for i in batch], max(limits[i] for i in batch)) for batch in batches]
-        found: list[list[Found]] = [[] for _ in sources]
-        for batch, results in zip(batches, started, strict=True):
-            found_here = [self._found(result.result()) for result in results]
-            for i, hypotheses in zip(batch, found_here, strict=True):
-                # A batch has one limit. Where a hypothesis went beyond its own, or was still going on there, the search
-                # would have ended otherwise; as all of the beam is seen here, nothing else can differ.
-                if limits[i] < max(limits[j] for j in batch) and any(
-                    len(one.tokens) > limits[i] or one.tokens[-1] != EOS_ID for one in hypotheses
-                ):
-                    [alone] = self._start([sources[i]], limits[i])
-                    hypotheses = self._found(alone.result())
-                found[i] = hypotheses[: self.settings.n_best]
+        batches = list(in_batches(order, costs, self.settings.max_tokens, self.n_workers, self.max_sentences))[::-1]
+        found: dict[int, list[Found]] = {}
+        beyond: dict[int, list[int]] = {}  # by limit
+        # A batch has one limit. Where a hypothesis goes beyond its own, or is cut later than there, the search would
+        # have ended otherwise; as the whole beam is seen here, in no other case can anything differ.
+        for batch, results in self._run(sources, [(batch, max(limits[i] for i in batch)) for batch in batches]):
+            longest = max(limits[i] for i in batch)
+            for i, hypotheses in zip(batch, results, strict=True):
+                found[i] = hypotheses
+                cut = any(len(one.tokens) > limits[i] or one.tokens[-1] != EOS_ID for one in hypotheses)
+                if cut and limits[i] < longest:
+                    beyond.setdefault(limits[i], []).append(i)
             done(batch)
-        return found
+        for batch, results in self._run(sources, [(batch, limit) for limit, batch in beyond.items()]):
+            found |= zip(batch, results, strict=True)
+        return [found[i][: self.settings.n_best] for i in range(len(sources))]
+
+    def _run(
+        self, sources: Sequence[Sequence[int]], batches: Sequence[tuple[list[int], int]]
+    ) -> Iterator[tuple[list[int], list[list[Found]]]]:
+        """Search batches, each with a limit of its own, side by side; gives each with what was found, in order."""
+        started = [self._start([sources[i] for i in batch], limit) for batch, limit in batches]
+        for (batch, _), results in zip(batches, started, strict=True):
+            yield batch, [self._found(result.result()) for result in results]
 
     def log_probs(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """log P of each piece of the targets: ids, which end in </s> where it was written."""

@@ -143,11 +143,11 @@ def export(model: Model, target: Target, args: argparse.Namespace) -> tuple[Pari
     ):
         gate = Gate(model, given, target.impossible, bar.update)
         with whole_directory(args.output) as folder:
-            description = _write(folder, model, target, plain)
+            description = write_export(folder, model, target, plain)
             parity = gate.check(target.open(folder))
             if args.quantization:
                 bar.write(f"fp32: {parity.describe()}", file=sys.stderr)
-                description = _write(folder, model, target, replace(plain, quantization=args.quantization))
+                description = write_export(folder, model, target, replace(plain, quantization=args.quantization))
                 parity = gate.check_quantised(target.open(folder))
             description = replace(description, parity=asdict(parity))
             write_description(folder, description)
@@ -157,7 +157,7 @@ def export(model: Model, target: Target, args: argparse.Namespace) -> tuple[Pari
     return parity, description
 
 
-def _write(folder: Path, model: Model, target: Target, description: ExportDescription) -> ExportDescription:
+def write_export(folder: Path, model: Model, target: Target, description: ExportDescription) -> ExportDescription:
     """Fill the folder, in place of what it holds; returns the description with checksums."""
     for path in folder.iterdir():
         path.unlink()
