@@ -18,6 +18,7 @@ from transformer.evaluation.measurement import Measures, check, doubts_about_out
 from transformer.evaluation.results import save_evaluation
 from transformer.evaluation.systems import System, Wanted, distinct_names, file_systems, is_run, model_system
 from transformer.evaluation.tables import Row, format_evaluations, format_examples
+from transformer.model_directory import find_model, write_card
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         found, paths = evaluate(system, measures, args.examples, alone=len(systems) == 1)
         rows += found
         written += paths
+    write_cards(args)
     print(format_evaluations(rows))
     if args.model or written:
         report(args, written)
@@ -105,6 +107,13 @@ def compare(args: argparse.Namespace) -> None:
     for one in found:
         print(format_comparison(replace(one, measures=replace(one.measures, comet=comet))), end="\n\n")
     print(MEANING)
+
+
+def write_cards(args: argparse.Namespace) -> None:
+    """Put the figures that went into runs into the cards of their models, too."""
+    for run in [] if args.output else args.model or []:
+        if is_run(run):
+            write_card(find_model(run), run)
 
 
 def report(args: argparse.Namespace, written: Sequence[list[Path]]) -> None:

@@ -17,6 +17,7 @@ from transformer.config import Settings
 from transformer.device import choose_device
 from transformer.errors import RunError
 from transformer.evaluation.report import draw_report
+from transformer.inference.export.obstacles import outlook
 from transformer.training.group import Group, training_group
 from transformer.training.loop import Finished, train
 from transformer.training.plan import make_plan
@@ -135,6 +136,8 @@ def announce(settings: Settings, prepared: Prepared, run: RunDirectory, group: G
         + (f", {group.size} processes" if group.size > 1 else ""),
         file=sys.stderr,
     )
+    for line in outlook(settings.export, settings.model, settings.translate):
+        print(f"export       {line}", file=sys.stderr)
 
 
 def report(settings: Settings, run: RunDirectory, finished: Finished) -> int:
@@ -149,6 +152,8 @@ def report(settings: Settings, run: RunDirectory, finished: Finished) -> int:
     print(f"report       {problem or run.path / 'report.html'}")
     print(f"next         python translate.py --model {run.path} < text.{settings.data.src_lang}")
     print(f"             python evaluate.py --model {run.path}")
+    for target in settings.export:
+        print(f"             python -m transformer export {run.path} --to {target} --output {run.path / target}")
     return 0
 
 

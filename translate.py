@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from data.errors import DataError
 from data.lines import read_lines
 from data.pairs import Pair
 from data.writers import Labels
 from transformer.command_line import run_command
-from transformer.device import choose_device
 from transformer.errors import ConfigError
-from transformer.inference.command.arguments import PICTURES, check_arguments, is_typed, parse_arguments
+from transformer.inference.command.arguments import PICTURES, backend, check_arguments, is_typed, parse_arguments
 from transformer.inference.command.inputs import Inputs, unequal
 from transformer.inference.command.job import Job, run, run_in_parts
 from transformer.inference.command.output_forms import write_translations
 from transformer.inference.command.prompt import converse
 from transformer.inference.command.results import Result
 from transformer.inference.command.tally import notes
+from transformer.inference.export.description import read_description
 from transformer.inference.glossary import Glossary
+from transformer.inference.line_translator import LineTranslator
 from transformer.inference.requests import Wishes, read_requests
-from transformer.inference.translator import Translator
-from transformer.model_directory import DESCRIPTION, find_model
 from transformer.torchrun import Process, take_gpu, this_process
 
 
@@ -89,8 +85,17 @@ def count_lines(inputs: Inputs, reference: Path | None, references: list[str] | 
     return n_lines
 
 
-def load_translator(args: argparse.Namespace, settings: dict[str, Any], process: Process) -> Translator:
-    """Load the models, each process on a device of its own."""
+def load_translator(args: argparse.Namespace, settings: dict[str, Any], process: Process) -> LineTranslator:
+    """Load the models, each process on a device of its own; PyTorch only where it is needed, as it is slow to start."""
+    if backend(args) == "ctranslate2":
+        from transformer.inference.ctranslate2_translator import CTranslate2Translator
+
+        return CTranslate2Translator.load(Path(args.model[0]), args.device, args.batch_size, args.threads, **settings)
+    import torch
+
+    from transformer.device import choose_device
+    from transformer.inference.translator import Translator
+
     if args.threads:
         torch.set_num_threads(args.threads)
     if process.size > 1 and choose_device(args.device).type == "cuda":
@@ -98,7 +103,7 @@ def load_translator(args: argparse.Namespace, settings: dict[str, Any], process:
     return Translator.load([Path(path) for path in args.model], args.device, args.batch_size, **settings)
 
 
-def job_of(args: argparse.Namespace, inputs: Inputs, translator: Translator) -> Job:
+def job_of(args: argparse.Namespace, inputs: Inputs, translator: LineTranslator) -> Job:
     """What there is to do."""
     form = args.format
     if args.score:
@@ -120,11 +125,14 @@ def job_of(args: argparse.Namespace, inputs: Inputs, translator: Translator) -> 
     )
 
 
-def model_of(args: argparse.Namespace, translator: Translator) -> dict[str, Any]:
+def model_of(args: argparse.Namespace, translator: LineTranslator) -> dict[str, Any]:
     """What decides about the translation of a line."""
-    descriptions = [json.loads((find_model(path) / DESCRIPTION).read_bytes()) for path in args.model]
     settings = translator.settings.model_dump(exclude={"max_tokens", "workers"})
-    return {"models": [description["sha256"] for description in descriptions], "translate": settings}
+    if backend(args) == "ctranslate2":
+        return {"models": [read_description(Path(path)).sha256 for path in args.model], "translate": settings}
+    from transformer.model_directory import checksums
+
+    return {"models": [checksums(path) for path in args.model], "translate": settings}
 
 
 def answer(job: Job, line: str) -> None:
@@ -145,6 +153,8 @@ def draw(directory: Path, layers: str, number: int, result: Result) -> None:
     attention = result.translation.attention
     if number > PICTURES or not attention:
         return
+    import torch
+
     from transformer.evaluation.attention_plot import draw_matrices  # slow to import, and seldom needed
 
     src, tgt = result.pair.src, result.translation.text

@@ -25,6 +25,7 @@ from data.preparation_steps import Steps, load_given, vocabulary_hashes
 from data.prepared import MANIFEST, read_manifest, save_manifest
 from data.report.page import save_page
 from data.selection import Rules
+from data.vocabulary import have_equal_ids
 
 __all__ = [
     "Corpora",
@@ -166,10 +167,9 @@ def _problems_of(corpora: Corpora, rules: Rules, options: VocabularyOptions) -> 
     if options.path is not None:
         try:
             vocabulary, tgt_vocabulary = load_given(options.path)
-            if (vocabulary is tgt_vocabulary) != options.joint:
-                holds, joint = (
-                    ("one vocabulary", "true") if vocabulary is tgt_vocabulary else ("two vocabularies", "false")
-                )
+            is_joint = have_equal_ids(vocabulary, tgt_vocabulary)
+            if is_joint != options.joint:
+                holds, joint = ("one vocabulary", "true") if is_joint else ("two vocabularies", "false")
                 yield f"{options.path} holds {holds}: set vocabulary.joint to {joint}"
             yield from (
                 f"{options.path}: has no piece for the tag {tag}; learn a vocabulary for this corpus, or leave the tag"

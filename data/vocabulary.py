@@ -35,7 +35,9 @@ _SAMPLING = threading.Lock()  # sentencepiece has one seed for the whole process
 class Vocabulary:
     """Turns sentences into ids and back; a sentencepiece model whose first ids are pad, unk, bos and eos.
 
-    Special pieces are never found in text: `<s>` typed by a user is three ordinary characters.
+    Special pieces are never found in text: `<s>` typed by a user is three ordinary characters. Nor are those of the
+    type UNUSED, which models from elsewhere may have, except where all others leave unknown what is as a whole one of
+    them.
     """
 
     def __init__(self, model: bytes, name: str = "the vocabulary") -> None:
@@ -111,10 +113,25 @@ class Vocabulary:
         found = int(self._processor.piece_to_id(tag))
         return found if self._processor.is_control(found) and found > EOS_ID else None
 
+    @cached_property
+    def _has_unused(self) -> bool:
+        return any(self._processor.is_unused(i) for i in range(len(self)))
+
     def encode(self, sentences: Sequence[str], threads: int = 1) -> list[list[int]]:
         """Ids of each sentence, without special ones; a blank sentence gives none."""
         ids: list[list[int]] = self._processor.encode(list(sentences), out_type=int, num_threads=threads)
+        if self._has_unused:
+            rows = zip(sentences, ids, strict=True)
+            return [self.encode_with_spans(sentence)[0] if UNK_ID in row else row for sentence, row in rows]
         return ids
+
+    def _look_up(self, piece: Any) -> int:
+        """The id of a piece of a sentence; an unknown one may be UNUSED as a whole."""
+        found = int(piece.id)
+        if found == UNK_ID and self._has_unused:
+            unused = int(self._processor.piece_to_id(piece.piece))
+            return unused if self._processor.is_unused(unused) else UNK_ID
+        return found
 
     def sample(self, sentences: Sequence[str], amount: float, seed: int) -> list[list[int]]:
         """As `encode`, but cut at random; the same for the same seed, in every process.
@@ -147,7 +164,7 @@ class Vocabulary:
     def encode_with_spans(self, sentence: str) -> tuple[list[int], list[tuple[int, int]]]:
         """As `encode`, and the characters sentence[begin:end] that each piece stands for."""
         found = self._processor.encode(sentence, out_type="immutable_proto")  # its pieces are gone as soon as it is
-        return [piece.id for piece in found.pieces], [(piece.begin, piece.end) for piece in found.pieces]
+        return [self._look_up(piece) for piece in found.pieces], [(piece.begin, piece.end) for piece in found.pieces]
 
     def decode_with_spans(self, ids: Sequence[int]) -> tuple[str, list[int], list[tuple[int, int]]]:
         """As `decode`, the ids that spell something, and the characters text[begin:end] that each of them spells."""
@@ -159,6 +176,13 @@ class Vocabulary:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The pieces as sentencepiece spells them (`▁` begins a word), for people to look at; never join them."""
         return [self._processor.id_to_piece(int(i)) for i in ids]
+
+
+def have_equal_ids(one: Vocabulary, other: Vocabulary) -> bool:
+    """Whether each id is the same piece in both, so that they can share embeddings, however they cut text."""
+    if one is other:
+        return True
+    return len(one) == len(other) and one.pieces(range(len(one))) == other.pieces(range(len(other)))
 
 
 def _load_processor(model: bytes, name: str) -> Any:

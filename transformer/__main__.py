@@ -14,6 +14,7 @@ from transformer.errors import ConfigError
 from transformer.evaluation.alignment_command import align_command
 from transformer.evaluation.attention_command import attention_command
 from transformer.evaluation.report.command import report_command
+from transformer.inference.imports.command import import_command
 
 
 def describe_command(argv: Sequence[str]) -> int:
@@ -44,11 +45,20 @@ def describe_command(argv: Sequence[str]) -> int:
     return 0
 
 
+def export_command(argv: Sequence[str]) -> int:
+    """Write a model for CTranslate2 or Hugging Face, proven to translate as it does here."""
+    from transformer.inference.export import command  # what it needs is an extra
+
+    return command.export_command(argv)
+
+
 COMMANDS = {
     "describe": describe_command,
     "attention": attention_command,
     "align": align_command,
     "report": report_command,
+    "export": export_command,
+    "import": import_command,
 }
 
 

@@ -106,6 +106,9 @@ class ModelSettings(Section):
         "sinusoidal", description="§3.5, or rotations of self-attention's queries and keys (Su et al. 2021)."
     )
     attention_bias: bool = Field(False, description="Biases in the four projections of attention; the paper has none.")
+    projection_bias: bool = Field(
+        False, description="A bias per piece in the output projection, as Marian's models have; the paper has none."
+    )
     embedding_norm: bool = Field(False, description="A norm after embeddings + positions.")
     scaling: Literal["embedding", "projection", "none"] = Field(
         "embedding", description="embedding: × √d_model, §3.4; projection: logits × 1/√d_model; or neither."
@@ -257,6 +260,11 @@ class Settings(Section):
     model: ModelSettings = ModelSettings()
     train: TrainSettings = TrainSettings()
     translate: TranslateSettings = TranslateSettings()
+    export: list[Literal["ctranslate2", "huggingface"]] = Field(
+        [],
+        description="Programs the model is meant for: train.py says at the start what they cannot express. See "
+        "docs/deployment.md.",
+    )
 
     @property
     def packing_problems(self) -> list[str]:

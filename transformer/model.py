@@ -39,7 +39,7 @@ class Transformer(nn.Module):
         self.settings = settings
         self.encoder = Encoder(src_vocab_size, settings)
         self.decoder = Decoder(tgt_vocab_size, settings)
-        self.projection = nn.Linear(settings.d_model, tgt_vocab_size, bias=False)
+        self.projection = nn.Linear(settings.d_model, tgt_vocab_size, bias=settings.projection_bias)
         self.logit_scale = 1 / math.sqrt(settings.d_model) if settings.scaling == "projection" else 1.0
         self._initialise()
         self.tie()
@@ -81,7 +81,7 @@ class Transformer(nn.Module):
         return self.decoder.step(tgt, cache, weights)
 
     def project(self, hidden: Tensor) -> Tensor:
-        """(…, D) → logits (…, V); without bias (§3.4 shares its matrix with the embeddings)."""
+        """(…, D) → logits (…, V); §3.4 shares its matrix with the embeddings."""
         logits: Tensor = self.projection(hidden)
         return logits if self.logit_scale == 1.0 else logits * self.logit_scale
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,19 +20,21 @@ from typing import Any
 
 import torch
 from pydantic import ValidationError
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from data.atomic import whole_file
 from data.errors import DataError
 from data.vocabulary import Vocabulary
 from transformer.config import ModelSettings
 from transformer.config_translate import TranslateSettings
 from transformer.errors import RunError
 from transformer.model import Transformer
+from transformer.model_card import ModelFacts, RunFacts, model_card, read_run, stated_licence
 
 FORMAT = 1  # raised whenever an older program could misread what a newer one writes
-WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
+WEIGHTS, DESCRIPTION, CARD = "model.safetensors", "model.json", "README.md"
 _FILES = ({WEIGHTS, "vocabulary.model"}, {WEIGHTS, "src.model", "tgt.model"})
 
 
@@ -84,12 +87,7 @@ def save_model(directory: Path, model: Model, weights: Mapping[str, Tensor] | No
     """
     weights = distinct(model.network, model.network.state_dict()) if weights is None else weights
     save_tensors(directory / WEIGHTS, weights)
-    vocabularies = {"src": model.src_vocabulary, "tgt": model.tgt_vocabulary}
-    if model.src_vocabulary.hash == model.tgt_vocabulary.hash:
-        vocabularies = {"vocabulary": model.src_vocabulary}
-    for name, vocabulary in vocabularies.items():
-        vocabulary.save(directory / f"{name}.model")
-    checked = [WEIGHTS, *(f"{name}.model" for name in vocabularies)]
+    checked = [WEIGHTS, *save_vocabularies(directory, model)]
     description = {
         "format": FORMAT,
         "src_lang": model.src_lang,
@@ -99,7 +97,50 @@ def save_model(directory: Path, model: Model, weights: Mapping[str, Tensor] | No
         "sha256": {name: sha256_of(directory / name) for name in checked},
     }
     write_json(directory / DESCRIPTION, description)
-    (directory / "README.md").write_text(_card(model, weights), encoding="utf-8")
+    write_card(directory)
+
+
+def write_card(directory: Path, run: Path | None = None) -> None:
+    """Write the README.md of a model directory, with all that its run is known to have; the licence in it stays.
+
+    Raises:
+        RunError: the model is damaged.
+    """
+    description = _read_description(directory)
+    try:
+        with safe_open(directory / WEIGHTS, "pt") as weights:
+            shapes = {name: weights.get_slice(name).get_shape() for name in weights.keys()}  # noqa: SIM118
+        settings = ModelSettings.model_validate(description["model"])
+        translate = TranslateSettings.model_validate(description["translate"])
+    except ValidationError as error:
+        raise _not_settings(directory, error) from error
+    except (SafetensorError, OSError) as error:
+        raise RunError(f"{directory / WEIGHTS}: missing, truncated or damaged ({error})") from error
+    src_table = shapes["encoder.embedding.table.weight"]
+    tgt_table = shapes.get("decoder.embedding.table.weight", src_table)  # stored once where it is the source's
+    facts = ModelFacts(
+        description["src_lang"],
+        description["tgt_lang"],
+        settings,
+        translate,
+        n_parameters=sum(map(math.prod, shapes.values())),
+        n_src_pieces=src_table[0],
+        n_tgt_pieces=tgt_table[0],
+    )
+    card = directory / CARD
+    text = model_card(facts, read_run(run) if run else RunFacts(), stated_licence(card))
+    with whole_file(card) as stream:
+        stream.write(text.encode())
+
+
+def save_vocabularies(directory: Path, model: Model) -> list[str]:
+    """Write vocabulary.model, or src.model and tgt.model; returns the names."""
+    vocabularies = {"src.model": model.src_vocabulary, "tgt.model": model.tgt_vocabulary}
+    if model.src_vocabulary.hash == model.tgt_vocabulary.hash:
+        vocabularies = {"vocabulary.model": model.src_vocabulary}
+    for name, vocabulary in vocabularies.items():
+        vocabulary.save(directory / name)
+    return list(vocabularies)
 
 
 def load_model(path: str | Path) -> Model:
@@ -158,6 +199,12 @@ def stored_languages(path: str | Path) -> tuple[str, str]:
 def _not_settings(directory: Path, error: ValidationError) -> RunError:
     problems = "; ".join(f"{'.'.join(map(str, e['loc']))!r}: {e['msg']}" for e in error.errors())
     return RunError(f"{directory / DESCRIPTION}: not the settings of a model ({problems})")
+
+
+def checksums(path: str | Path) -> dict[str, str]:
+    """SHA-256 of each file of a model or run, as its description has them."""
+    sums: dict[str, str] = _read_description(find_model(path))["sha256"]
+    return sums
 
 
 def vocabulary_hashes(directory: Path) -> tuple[str, str]:
@@ -268,17 +315,3 @@ def _read_description(directory: Path) -> dict[str, Any]:
         raise RunError(
             f"{path}: not the description of a model ({error!r}): restore it, or use another checkpoint or model"
         ) from error
-
-
-def _card(model: Model, weights: Mapping[str, Tensor]) -> str:
-    settings, parameters = model.settings, sum(tensor.numel() for tensor in weights.values())
-    return f"""# {model.src_lang} → {model.tgt_lang} translation model
-
-A Transformer (Vaswani et al. 2017): {settings.n_encoder_layers} + {settings.n_decoder_layers} layers, \
-d_model {settings.d_model}, {settings.n_heads} heads, {parameters:,} parameters; \
-{len(model.src_vocabulary):,} source and {len(model.tgt_vocabulary):,} target pieces.
-
-    python translate.py --model THIS_DIRECTORY < text.{model.src_lang} > text.{model.tgt_lang}
-
-`model.json` holds the settings, `model.safetensors` the weights, `*.model` the sentencepiece vocabularies.
-"""

@@ -8,9 +8,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import NamedTuple
 
-import torch
-from torch import distributed
-
 from transformer.errors import RunError
 
 
@@ -39,6 +36,8 @@ def take_gpu(process: Process, otherwise: str) -> None:
     Raises:
         RunError: there are more processes than GPUs; `otherwise` says what else can be done.
     """
+    import torch  # here and below: what reads the environment starts without it
+
     if process.local_rank >= torch.cuda.device_count():
         raise RunError(
             f"process {process.local_rank + 1} of this machine has no GPU: there are {torch.cuda.device_count()}. "
@@ -53,6 +52,8 @@ def join(process: Process, backend: str, timeout: timedelta) -> None:
     Raises:
         RunError: the others do not come, or cannot be found.
     """
+    from torch import distributed
+
     with _explained(process):
         distributed.init_process_group(backend, timeout=timeout)
 
@@ -64,6 +65,8 @@ def meet(process: Process, timeout: timedelta) -> None:
         RunError: the others do not come, or cannot be found.
     """
     if process.size > 1:
+        from torch import distributed
+
         join(process, "gloo", timeout)
         with _explained(process):
             distributed.barrier()

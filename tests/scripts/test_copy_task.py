@@ -11,6 +11,10 @@ from typing import Any
 
 import pytest
 import sacrebleu
+import torch
+
+from transformer.model import Transformer
+from transformer.model_directory import Model, load_model, save_model
 
 Call = Callable[..., CompletedProcess[str]]
 
@@ -80,3 +84,41 @@ def test_case_x7_every_line_comes_out_in_its_place(copy_run: Any, call: Call) ->
         assert [together[i - 1]] == translated(call, model, [lines[i - 1]], greedy)
     n_right = sum(f"w{i}" in line.split() for i, line in enumerate(together, 1))
     assert n_right >= 0.95 * 875
+
+
+def test_case_e1_a_trained_model_exported_translates_the_same(copy_run: Any, call: Call) -> None:
+    """50 lines, an empty one and the longest there may be among them; embeddings tied, and the same ones apart."""
+    folder: Path = copy_run.folder
+    loaded = load_model(folder / "runs/copy")
+    assert loaded.settings.tie_embeddings == "three_way"
+    settings = loaded.settings.model_copy(update={"tie_embeddings": "none"})
+    apart = Transformer(settings, *[len(loaded.src_vocabulary)] * 2).requires_grad_(False)
+    apart.load_state_dict(loaded.network.state_dict())
+    apart.projection.weight += 1e-3 * torch.randn_like(apart.projection.weight)
+    Path("apart").mkdir()
+    save_model(Path("apart"), Model(**vars(loaded) | {"network": apart, "settings": settings}))
+    texts = (folder / "test.txt").read_text().split("\n")[:48]
+    longest = " ".join(["w5", "w6"] * 128)[:-3]
+    Path("in").write_text("".join(f"{line}\n" for line in [*texts, "", longest]))
+    for run in (folder / "runs/copy", Path("apart")):
+        name = f"exported {run.name}"
+        done = call("transformer", "export", run, "--to", "ctranslate2", "--output", name, "--input", "in")
+        assert done.returncode == 0, done.stderr
+        for beam_size in (1, 4):
+            beam = (f"translate.beam_size={beam_size}", "translate.length_penalty=average", "translate.alpha=1")
+            outputs = []
+            for model in (run, Path(name)):
+                done = call("translate", "--model", model, "--input", "in", "--format", "jsonl", *beam)
+                assert done.returncode == 0, done.stderr
+                outputs.append([json.loads(line) for line in done.stdout.split("\n")[:-1]])
+            ours, theirs = ([record["text"] for record in records] for records in outputs)
+            same = sum(map(str.__eq__, ours, theirs))
+            assert len(ours) == 50
+            assert same >= (50 if beam_size == 1 else 49)
+            bleu = [sacrebleu.corpus_bleu(each[:48], [texts]).score for each in (ours, theirs)]
+            assert bleu[0] == pytest.approx(bleu[1], abs=0.1)
+            assert bleu[0] > 50
+            for one, other in zip(*outputs, strict=True):
+                if one["text"] == other["text"]:
+                    assert other["pieces"] == one["pieces"]
+                    assert other["token_log_probs"] == pytest.approx(one["token_log_probs"], abs=1e-4)

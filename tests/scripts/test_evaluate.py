@@ -110,6 +110,8 @@ def test_a_run_is_scored_on_every_test_set_and_its_translations_are_written(work
         for signature in (expected.bleu_signature, expected.chrf_signature):
             assert signature.replace("nrefs:1|", "nrefs:1|bs:1000|seed:12345|") in result.out
         assert str(path.relative_to(workplace)) in result.out
+        card = (workplace / "runs/tiny/model/README.md").read_text(encoding="utf-8")
+        assert f"| {name} | {len(src)} | {expected.bleu:.1f} (" in card
         evaluation = load_evaluation(path.parent, name)
         assert evaluation.metrics["bleu"].score == expected.bleu
         assert evaluation.translate == translator.settings.model_dump()

@@ -30,6 +30,7 @@ OPTIONS: dict[str, list[Any]] = {
     "activation": ["relu", "gelu", "silu", "swiglu"],
     "positions": ["sinusoidal", "rotary"],
     "attention_bias": [False, True],
+    "projection_bias": [False, True],
     "embedding_norm": [False, True],
     "scaling": ["embedding", "projection", "none"],
     "tie_embeddings": ["three_way", "target", "source_target", "none"],
@@ -39,7 +40,7 @@ OPTIONS: dict[str, list[Any]] = {
 
 
 def every_pair(options: dict[str, list[Any]]) -> list[dict[str, Any]]:
-    """Few combinations in which any two values of any two options meet; all together would be 6,912."""
+    """Few combinations in which any two values of any two options meet; all together would be 13,824."""
     chooser = random.Random(1)
     missing = {
         frozenset([(a, x), (b, y)])
@@ -186,6 +187,7 @@ def test_parameters_are_counted_by_formula(row: dict[str, Any]) -> None:
         + chosen.n_decoder_layers * decoder_layer
         + other_norms * norm
         + matrices * VOCAB * d
+        + VOCAB * chosen.projection_bias
     )
     assert sum(parameter.numel() for parameter in make(**row).parameters()) == expected
 

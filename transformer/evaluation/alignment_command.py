@@ -16,7 +16,7 @@ from data.pairs import Pair
 from transformer.command_line import CommandParser
 from transformer.evaluation.alignment_error import LinkCounts, count_links
 from transformer.evaluation.gold_alignments import Gold, read_gold
-from transformer.inference.alignment import Links, pharaoh
+from transformer.inference.links import Links, pharaoh
 from transformer.inference.translator import Translator
 
 MEAN = "mean"

@@ -17,17 +17,15 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from data.errors import DataError
 from data.vocabulary import UNK_ID
+from transformer.inference.links import Links
 from transformer.inference.word_bounds import is_unspaced, trim_signs
 
 NO_WORD = -1
 
 Span = tuple[int, int]
-Links = tuple[tuple[int, int], ...]  # (source word, target word), from 0, sorted
 
 _WORD = re.compile(r"\S+")
-_LINK = re.compile(r"([0-9]+)-([0-9]+)")
 
 
 @dataclass(frozen=True)
@@ -95,27 +93,6 @@ def best_links(weights: Tensor) -> Links:
         return ()
     best, linked = weights.argmax(dim=1).tolist(), (weights.amax(dim=1) > 0).tolist()
     return tuple(sorted((src, tgt) for tgt, src in enumerate(best) if linked[tgt]))
-
-
-def pharaoh(links: Links) -> str:
-    """Links as the Pharaoh decoder wrote them and aligners still do: "0-0 1-2", source word first."""
-    return " ".join(f"{src}-{tgt}" for src, tgt in links)
-
-
-def parse_pharaoh(line: str, place: str) -> Links:
-    """The links of a line in Pharaoh's form; an empty line has none.
-
-    Raises:
-        DataError: something else is there; `place` is named.
-    """
-    texts = line.split()
-    found = [_LINK.fullmatch(text) for text in texts]
-    wrong = [text for text, link in zip(texts, found, strict=True) if not link]
-    if wrong:
-        raise DataError(
-            f"{place}: {wrong[0]!r:.40} is no link. A link is SOURCE-TARGET, two word numbers from 0: 0-0 1-2"
-        )
-    return tuple(sorted({(int(link[1]), int(link[2])) for link in found if link}))
 
 
 def copy_unknown(tgt: SentencePieces, src: SentencePieces, attention: Tensor) -> SentencePieces:

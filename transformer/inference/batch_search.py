@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -21,20 +20,8 @@ from transformer.inference.search.required_phrases import RequiredPhrases, word_
 from transformer.inference.search.restrictions import build_restrictions
 from transformer.inference.search.sampling import Sampling
 from transformer.inference.search.search_state import Choice, Hypothesis
+from transformer.inference.sentence import Sentence
 from transformer.model import Transformer
-
-Phrases = tuple[list[int], ...]
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """What the search gets of a line, or of a part of one: ids without special ones."""
-
-    number: int  # keys what is drawn for it, so no two of an input have the same
-    src: list[int]
-    prefix: list[int] = field(default_factory=list)
-    required: Phrases = ()
-    avoided: Phrases = ()
 
 
 class BatchSearch:

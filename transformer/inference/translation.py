@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from transformer.inference.alignment import Links
+from transformer.inference.links import Links
 from transformer.inference.long_input import first_words, join
 
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import groupby, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 
 from data.vocabulary import EOS_ID, UNK_ID, Vocabulary
 from transformer.config_translate import TranslateSettings
 from transformer.device import choose_device
 from transformer.errors import ConfigError, RunError
 from transformer.inference.alignment import SentencePieces, best_links, copy_unknown, word_attention
-from transformer.inference.batch_search import BatchSearch, Sentence
+from transformer.inference.batch_search import BatchSearch
+from transformer.inference.line_translator import WINDOW, Progress, override
 from transformer.inference.prepacked import can_prepack, prepack
 from transformer.inference.requests import Request
 from transformer.inference.scoring import Forced, forced
@@ -27,8 +27,9 @@ from transformer.inference.search.bayes_risk import best_by_risk
 from transformer.inference.search.ensemble import check_shared_vocabularies
 from transformer.inference.search.required_phrases import unmet
 from transformer.inference.search.search_state import Hypothesis
-from transformer.inference.translation import BLANK, Translation, blank, joined
-from transformer.inference.units import Unit, in_batches, units_of
+from transformer.inference.sentence import Sentence
+from transformer.inference.translation import BLANK, Translation, blank
+from transformer.inference.units import Unit, in_batches, lines_of, units_of
 from transformer.inference.word_bounds import occurs
 from transformer.inference.workers import Workers
 from transformer.model import Transformer
@@ -36,13 +37,8 @@ from transformer.model_directory import load_model, stored_translate_settings
 
 __all__ = ["BLANK", "WINDOW", "Request", "Translation", "Translator"]
 
-WINDOW = 2048
-"""Lines that are held and sorted by length together: enough for batches almost without padding, and few in memory."""
-
 PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
 SCORED_LOGITS = 2**25  # numbers: forced decoding has the logits of all positions of a batch at once
-
-Progress = Callable[[int], object]
 
 
 class Translator:
@@ -103,7 +99,7 @@ class Translator:
                 have different vocabularies.
         """
         names = [paths] if isinstance(paths, (str, Path)) else list(paths)
-        settings = _overridden(stored_translate_settings(names[0]), overrides)  # before weights are read
+        settings = override(stored_translate_settings(names[0]), overrides)  # before weights are read
         models = [load_model(path) for path in names]
         vocabularies = [(model.src_vocabulary, model.tgt_vocabulary) for model in models]
         check_shared_vocabularies(dict(zip(map(str, names), vocabularies, strict=True)))
@@ -185,13 +181,8 @@ class Translator:
             for place, translations in self.workers.run(work, batches):
                 found |= zip(batches[place], translations, strict=True)
                 progress(sum(units[i].is_last for i in batches[place]))
-        results = [blank(annotate)] * len(requests)
-        for line, of_line in groupby(range(len(units)), key=lambda i: units[i].line):
-            places = list(of_line)
-            parts = [_checked(found[i], n_before + line) for i in places]
-            whole = joined(requests[line].text, [units[i].text for i in places], parts)
-            results[line] = replace(whole, truncated=units[places[0]].is_truncated)
-        return results
+        parts = [_checked(found[i], n_before + unit.line) for i, unit in enumerate(units)]
+        return lines_of(requests, units, parts, annotate)
 
     def _translate_batch(self, units: Sequence[Unit], annotate: bool) -> list[Translation]:
         """The translations of a batch, each with its alternatives."""
@@ -363,14 +354,3 @@ def _check_layer(layer: int | None, networks: Sequence[Transformer]) -> None:
     fewest = min(len(network.decoder.layers) for network in networks)
     if layer is not None and layer > fewest:
         raise ConfigError(f"translate.alignment_layer: {layer}: the decoder has layers 1 (the lowest) to {fewest}.")
-
-
-def _overridden(settings: TranslateSettings, overrides: dict[str, Any]) -> TranslateSettings:
-    try:
-        return TranslateSettings.model_validate(settings.model_dump() | overrides)
-    except ValidationError as error:
-        problems = [
-            f"translate.{'.'.join(map(str, p['loc']))}: {p['msg']}, not {p['input']!r}" if p["loc"] else p["msg"]
-            for p in error.errors()
-        ]
-        raise ConfigError("\n".join(problems)) from None

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import NamedTuple
 
 from data.vocabulary import Vocabulary
 from transformer.config_translate import TranslateSettings
 from transformer.errors import ConfigError
-from transformer.inference.batch_search import Phrases, Sentence
 from transformer.inference.long_input import split, truncate
 from transformer.inference.requests import Request
-from transformer.inference.search.required_phrases import phrase_ids
+from transformer.inference.sentence import Phrases, Sentence, phrase_ids
+from transformer.inference.translation import Translation, blank, joined
 
 PARTS_APART = 2**32  # between the numbers of parts of one line
 
@@ -67,6 +68,19 @@ def units_of(
             sentence = Sentence(n_before + line + place * PARTS_APART, ids, *_wishes(wanted, tgt_vocabulary))
             units.append(Unit(line, text, sentence, wanted, place == len(texts) - 1, is_truncated))
     return units
+
+
+def lines_of(
+    requests: Sequence[Request], units: Sequence[Unit], translations: Sequence[Translation], annotate: bool
+) -> list[Translation]:
+    """A translation for each line, blank ones included, out of those of its units."""
+    results = [blank(annotate)] * len(requests)
+    for line, places in groupby(range(len(units)), key=lambda i: units[i].line):
+        of_line = list(places)
+        parts = [units[i].text for i in of_line]
+        whole = joined(requests[line].text, parts, [translations[i] for i in of_line])
+        results[line] = replace(whole, truncated=units[of_line[0]].is_truncated)
+    return results
 
 
 def in_batches(

@@ -25,6 +25,7 @@ from transformer.model_directory import find_model, load_model
 SRC_EMBEDDING = "encoder.embedding.table.weight"
 TGT_EMBEDDING = "decoder.embedding.table.weight"
 PROJECTION = "projection.weight"
+PROJECTION_BIAS = "projection.bias"
 
 # All else changes what the network computes, also where shapes stay equal, as they do with other n_heads.
 MAY_DIFFER = {"dropout", "attention_dropout", "feed_forward_dropout", "layer_drop", "tie_embeddings"}
@@ -69,6 +70,8 @@ def initialise_from(
     src = match_pieces(old.src_vocabulary, src_vocabulary)
     tgt = match_pieces(old.tgt_vocabulary, tgt_vocabulary)
     by_piece = {SRC_EMBEDDING: src, TGT_EMBEDDING: tgt, PROJECTION: tgt}
+    if model_settings.projection_bias:
+        by_piece[PROJECTION_BIAS] = tgt
     weights = old.network.state_dict()
     missing, unexpected = network.load_state_dict({n: w for n, w in weights.items() if n not in by_piece}, strict=False)
     assert set(missing) == set(by_piece) and not unexpected, "equal settings make equal networks"

@@ -14,7 +14,7 @@ from transformer.errors import RunError
 from transformer.evaluation.report import draw_report
 from transformer.evaluation.tokenization import tokenizer_at_hand
 from transformer.files import remove_directory
-from transformer.model_directory import Model, save_model
+from transformer.model_directory import Model, save_model, write_card
 from transformer.training.averaging import average_checkpoints
 from transformer.training.checkpoint import (
     best_checkpoints,
@@ -247,4 +247,5 @@ def _finish(run: RunDirectory, state: TrainingState, model: Model, settings: Tra
     }[settings.model_from] or [newest]
     with whole_directory(run.model) as partial:
         save_model(partial, model, average_checkpoints(chosen))
+        write_card(partial, run.path)
     return run.model

@@ -47,11 +47,13 @@ def projected_loss(
     logit_scale: float = 1.0,
     chunk_rows: int = CHUNK_ROWS,
     r_drop: float | None = None,
+    bias: Tensor | None = None,
 ) -> Loss:
-    """`smoothed_cross_entropy(hidden @ weightᵀ · logit_scale, targets)`, computed `chunk_rows` tokens at a time.
+    """`smoothed_cross_entropy((hidden @ weightᵀ + bias) · logit_scale, targets)`, `chunk_rows` tokens at a time.
 
     The gradient of a chunk is made while its logits are at hand: the logits of one chunk only, chunk_rows · V numbers,
-    exist at any time, and the product is not repeated in the backward pass. hidden (N, D), weight (V, D), targets (N,).
+    exist at any time, and the product is not repeated in the backward pass. hidden (N, D), weight (V, D), bias (V,),
+    targets (N,).
 
     R-Drop (Liang et al. 2021): of two passes with other dropout, hidden (2 N, D), one below the other, it is per token
 
@@ -60,7 +62,7 @@ def projected_loss(
     half of their equation 4, so that the loss of a token stays on the scale of one pass and α means what it means
     there. P is the softmax itself, unsmoothed; gradients flow into both passes. nll is the mean of the two.
     """
-    smoothed, nll = _ProjectedLoss.apply(hidden, weight, targets, smoothing, logit_scale, chunk_rows, r_drop)  # type: ignore[no-untyped-call]  # torch's
+    smoothed, nll = _ProjectedLoss.apply(hidden, weight, bias, targets, smoothing, logit_scale, chunk_rows, r_drop)  # type: ignore[no-untyped-call]  # torch's
     return Loss(smoothed, nll)
 
 
@@ -70,6 +72,7 @@ class _ProjectedLoss(torch.autograd.Function):
         ctx: Any,
         hidden: Tensor,
         weight: Tensor,
+        bias: Tensor | None,
         targets: Tensor,
         smoothing: float,
         logit_scale: float,
@@ -86,9 +89,11 @@ class _ProjectedLoss(torch.autograd.Function):
         half_scale = 1.0 if dtype != torch.float16 else 2.0**9 if r_drop is None else 2.0**4
         by_pass = hidden.reshape(n_passes, len(targets), hidden.size(1))  # (P · N, D) → (P, N, D)
         mean_weight = weight.to(sum_type).mean(0)  # (D,): the mean logit is a product with it
+        added = None if bias is None else bias.to(sum_type) * logit_scale  # (V,): to every row of logits
         smoothed, nll = hidden.new_zeros((), dtype=sum_type), hidden.new_zeros((), dtype=sum_type)
         hidden_gradient = torch.empty_like(by_pass) if ctx.needs_input_grad[0] else None
         weight_gradient = torch.zeros_like(weight, dtype=sum_type) if ctx.needs_input_grad[1] else None
+        bias_gradient = torch.zeros_like(bias, dtype=sum_type) if bias is not None and ctx.needs_input_grad[2] else None
         if r_drop is not None:
             chunk_rows = max(1, chunk_rows // 4)  # of two passes each, and with as much again three times beside them
         room = _Room(min(chunk_rows, len(targets)) * n_passes, weight, dtype, sum_type)
@@ -99,6 +104,9 @@ class _ProjectedLoss(torch.autograd.Function):
             mean_logits = inputs.to(sum_type) @ mean_weight
             inputs = inputs.to(dtype)
             logits = room.product(inputs, product_weight)
+            if added is not None:
+                logits += added
+                mean_logits += added.mean()
             if r_drop is None:
                 chunk, gradient = _loss_and_gradient(logits, mean_logits, targets[rows], smoothing, needs_gradient)
             else:
@@ -107,6 +115,8 @@ class _ProjectedLoss(torch.autograd.Function):
                 )
             smoothed += chunk.smoothed
             nll += chunk.nll
+            if bias_gradient is not None:
+                bias_gradient += gradient.sum(0)
             if needs_gradient:
                 gradient = room.rounded(gradient if half_scale == 1.0 else gradient.mul_(half_scale))
             if hidden_gradient is not None:
@@ -122,7 +132,10 @@ class _ProjectedLoss(torch.autograd.Function):
         if weight_gradient is not None:
             total = by_pass.sum((0, 1), dtype=sum_type)
             weight_gradient -= total * (smoothing / n_passes * logit_scale / len(weight))
-        ctx.save_for_backward(None if hidden_gradient is None else hidden_gradient.flatten(0, 1), weight_gradient)
+        if bias_gradient is not None:
+            bias_gradient = (bias_gradient - smoothing * len(targets) / len(weight)) * logit_scale
+        flat_gradient = None if hidden_gradient is None else hidden_gradient.flatten(0, 1)
+        ctx.save_for_backward(flat_gradient, weight_gradient, bias_gradient)
         ctx.mark_non_differentiable(nll)
         return smoothed, nll
 
@@ -227,8 +240,8 @@ def padded_loss(network: Transformer, batch: Batch, smoothing: float, r_drop: fl
     hidden = network.decode(tgt_in, network.encode(src, src_mask), src_mask)  # (B, T, D)
     hidden = hidden.flatten(0, 1).index_select(0, targets)  # (B · T, D) → (n_tokens, D)
     target_ids = batch.tgt_out.flatten().index_select(0, batch.targets)
-    weight, logit_scale = network.projection.weight, network.logit_scale
-    return projected_loss(hidden, weight, target_ids, smoothing, logit_scale, r_drop=r_drop)
+    weight, bias, logit_scale = network.projection.weight, network.projection.bias, network.logit_scale
+    return projected_loss(hidden, weight, target_ids, smoothing, logit_scale, r_drop=r_drop, bias=bias)
 
 
 def packed_loss(network: Transformer, batch: PackedBatch, smoothing: float) -> Loss:
@@ -236,15 +249,19 @@ def packed_loss(network: Transformer, batch: PackedBatch, smoothing: float) -> L
 
     Filler counts for nothing: a row of zeros gives logits of zero, whose loss is log V exactly, smoothed or not, and is
     taken off again; and no gradient gets past it, neither to the projection, which zeros multiply, nor to the network.
+    Where the projection has a bias, it is all the logits of filler; loss and gradient of that are taken off likewise.
     """
     hidden = packed_hidden(network, batch)
     is_filler = batch.tgt_out == PAD_ID
     hidden = hidden.masked_fill(is_filler[:, None], 0.0)
-    weight, logit_scale = network.projection.weight, network.logit_scale
+    weight, bias, logit_scale = network.projection.weight, network.projection.bias, network.logit_scale
     n_rows = chunk_rows(hidden.device.type, packed=True)
-    loss = projected_loss(hidden, weight, batch.tgt_out, smoothing, logit_scale, n_rows)
-    of_filler = is_filler.sum(dtype=loss.nll.dtype) * math.log(len(weight))
-    return Loss(loss.smoothed - of_filler, loss.nll - of_filler)
+    loss = projected_loss(hidden, weight, batch.tgt_out, smoothing, logit_scale, n_rows, bias=bias)
+    n_filler = is_filler.sum(dtype=loss.nll.dtype)
+    if bias is None:
+        return Loss(loss.smoothed - n_filler * math.log(len(weight)), loss.nll - n_filler * math.log(len(weight)))
+    of_filler = smoothed_cross_entropy(bias[None] * logit_scale, batch.tgt_out.new_full((1,), PAD_ID), smoothing)
+    return Loss(loss.smoothed - n_filler * of_filler.smoothed, loss.nll - n_filler * of_filler.nll)
 
 
 def chunk_rows(device: str, packed: bool) -> int:

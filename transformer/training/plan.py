@@ -26,6 +26,7 @@ from data.prepared import IdSequences, ParallelIds, Prepared
 from transformer.config import Settings
 from transformer.describe import TRAINING_FACTOR, Description, describe
 from transformer.device import choose_device
+from transformer.inference.export.obstacles import outlook
 from transformer.model import Transformer
 from transformer.training.choices import Choices, choose, describe_choices, make_scaler
 from transformer.training.compilation import compile_loss
@@ -328,6 +329,8 @@ def format_plan(plan: Plan) -> str:
         "speed": _speed_lines(plan),
         "run": _run_lines(plan),
     }
+    if wanted := plan.settings.export:
+        blocks["export"] = outlook(wanted, plan.settings.model, plan.settings.translate)
     rows = [f"{plan.settings.name}: {describe_choices(plan.choices)}"]
     for label, lines in blocks.items():
         rows += ["", *(f"{name:10}{line}" for name, line in zip([label, *[""] * len(lines)], lines, strict=False))]

@@ -30,6 +30,7 @@ from transformer.training.validation import Evidence
 # Settings that may change between two parts of a run: they decide how long it is, how it is watched, and what is made
 # of it, not what an update does. (max_steps and cooldown_steps move the end of the schedule, which is the point.)
 CHANGEABLE = {
+    "export",
     "train.max_steps",
     "train.cooldown_steps",
     "train.threads",

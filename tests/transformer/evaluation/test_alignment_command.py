@@ -10,7 +10,7 @@ import pytest
 
 from transformer.command_line import run_command
 from transformer.evaluation.alignment_command import align_command
-from transformer.inference.alignment import pharaoh
+from transformer.inference.links import pharaoh
 from transformer.inference.translator import Translator
 
 PAIRS = [("w7 the cat sat", "the mat w7"), ("", ""), ("number 9 on the mat", "co & number sat"), ("cat", "")]

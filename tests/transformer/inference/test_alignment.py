@@ -15,10 +15,9 @@ from transformer.inference.alignment import (
     SentencePieces,
     best_links,
     copy_unknown,
-    parse_pharaoh,
-    pharaoh,
     word_attention,
 )
+from transformer.inference.links import parse_pharaoh, pharaoh
 
 FILLER = [f"the cat number {i} sat on the mat, und die (katze) ½-saß dä." for i in range(200)]
 OPTIONS = [

@@ -13,10 +13,11 @@ import torch
 from data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary
 from transformer.config import ModelSettings, TranslateSettings
 from transformer.errors import ConfigError, RunError
-from transformer.inference.batch_search import BatchSearch, Sentence
+from transformer.inference.batch_search import BatchSearch
 from transformer.inference.scoring import target_scores
 from transformer.inference.search.length_penalty import wu
 from transformer.inference.search.search_state import Hypothesis
+from transformer.inference.sentence import Sentence
 from transformer.inference.translator import Translation, Translator
 from transformer.model import Transformer
 from transformer.model_directory import Model, save_model

@@ -113,7 +113,8 @@ def test_the_same_vocabulary_gives_the_same_network_to_the_bit(
     )
 
 
-def test_the_same_pieces_in_another_order_give_the_same_logits(tmp_path: Path) -> None:
+@pytest.mark.parametrize("projection_bias", [False, True])
+def test_the_same_pieces_in_another_order_give_the_same_logits(projection_bias: bool, tmp_path: Path) -> None:
     """Of letters only, in order of frequency."""
     old_vocabulary = learn(["a b b c c c d d d d"], 9)
     new_vocabulary = learn(["d c c b b b a a a a"], 9)
@@ -121,8 +122,8 @@ def test_the_same_pieces_in_another_order_give_the_same_logits(tmp_path: Path) -
     assert sorted(pieces) == sorted(strings(new_vocabulary)) != pieces
     moved = torch.tensor([place(piece) for piece in pieces])  # old id → new id
 
-    old = save(tmp_path, old_vocabulary, old_vocabulary)
-    new, report = start(tmp_path, new_vocabulary, new_vocabulary)
+    old = save(tmp_path, old_vocabulary, old_vocabulary, projection_bias=projection_bias)
+    new, report = start(tmp_path, new_vocabulary, new_vocabulary, projection_bias=projection_bias)
     src, tgt = torch.randint(4, 9, (3, 5)), torch.randint(4, 9, (3, 6))
     assert_close(new(moved[src], moved[tgt])[..., moved], old(src, tgt))
     assert "9 of 9 source pieces and 9 of 9 target pieces" in report
@@ -291,6 +292,7 @@ OTHERS: dict[str, Any] = {
     "activation": "gelu",
     "positions": "rotary",
     "attention_bias": True,
+    "projection_bias": True,
     "embedding_norm": True,
     "scaling": "projection",
 }

@@ -44,7 +44,7 @@ def loss_of_logits(logits: Tensor, targets: Tensor, smoothing: float = 0.1) -> L
     network = SimpleNamespace(
         encode=lambda src, mask: None,
         decode=lambda tgt, memory, mask: logits[None],
-        projection=SimpleNamespace(weight=torch.eye(logits.size(1), dtype=logits.dtype)),
+        projection=SimpleNamespace(weight=torch.eye(logits.size(1), dtype=logits.dtype), bias=None),
         logit_scale=1.0,
     )
     return batch_loss(cast(Transformer, network), make_batch([[3]], [targets.tolist()]), smoothing)
@@ -89,14 +89,15 @@ def test_the_projected_loss_is_pytorchs_with_any_chunk_size(
     smoothing: float, logit_scale: float, chunk_rows: int
 ) -> None:
     hidden, weight, targets = inputs()
-    loss = projected_loss(hidden, weight, targets, smoothing, logit_scale, chunk_rows)
-    logits = hidden @ weight.T * logit_scale
+    bias = torch.randn(V, requires_grad=True)
+    loss = projected_loss(hidden, weight, targets, smoothing, logit_scale, chunk_rows, bias=bias)
+    logits = (hidden @ weight.T + bias) * logit_scale
     expected = F.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
     assert_close(loss.smoothed, expected)
     assert_close(loss.nll, F.cross_entropy(logits, targets, reduction="sum"))
     # Divided, as an update does: the gradient made in the forward pass follows what comes after the loss.
-    found = torch.autograd.grad(loss.smoothed / 7, (hidden, weight))
-    assert_close(found, torch.autograd.grad(expected / 7, (hidden, weight)))
+    found = torch.autograd.grad(loss.smoothed / 7, (hidden, weight, bias))
+    assert_close(found, torch.autograd.grad(expected / 7, (hidden, weight, bias)))
 
 
 def test_the_gradient_agrees_with_finite_differences() -> None:
@@ -215,17 +216,20 @@ def test_under_autocast_the_loss_and_its_gradient_stay_close(
 
 
 @pytest.mark.parametrize(
-    ("tie_embeddings", "scaling"),
+    ("tie_embeddings", "scaling", "projection_bias"),
     [
-        ("three_way", "embedding"),
-        ("three_way", "projection"),
-        ("target", "embedding"),
-        ("source_target", "none"),
-        ("none", "projection"),
+        ("three_way", "embedding", False),
+        ("three_way", "projection", True),
+        ("target", "embedding", True),
+        ("source_target", "none", False),
+        ("none", "projection", False),
     ],
 )
-def test_a_batch_has_the_loss_and_all_gradients_of_pytorchs_on_all_logits(tie_embeddings: Any, scaling: Any) -> None:
-    network = Transformer(ModelSettings(**TINY, tie_embeddings=tie_embeddings, scaling=scaling), V, V)
+def test_a_batch_has_the_loss_and_all_gradients_of_pytorchs_on_all_logits(
+    tie_embeddings: Any, scaling: Any, projection_bias: bool
+) -> None:
+    settings = ModelSettings(**TINY, tie_embeddings=tie_embeddings, scaling=scaling, projection_bias=projection_bias)
+    network = Transformer(settings, V, V)
     batch = make_batch([[5, 6, 7, 3], [8, 3, 0, 0]], [[9, 10, 3, 0, 0], [5, 6, 7, 8, 3]])
     logits = network(batch.src, batch.tgt_in)
     expected = F.cross_entropy(
@@ -246,14 +250,15 @@ def test_a_batch_has_the_loss_and_all_gradients_of_pytorchs_on_all_logits(tie_em
 @pytest.mark.parametrize("chunk_rows", [1, 7, 4 * N, 512])
 def test_r_drop_is_its_equation_in_pytorchs_functions(smoothing: float, logit_scale: float, chunk_rows: int) -> None:
     hidden, weight, targets = inputs_of_two_passes()
-    loss = projected_loss(hidden, weight, targets, smoothing, logit_scale, chunk_rows, r_drop=5.0)
-    logits = hidden @ weight.T * logit_scale
+    bias = torch.randn(V, requires_grad=True)
+    loss = projected_loss(hidden, weight, targets, smoothing, logit_scale, chunk_rows, r_drop=5.0, bias=bias)
+    logits = (hidden @ weight.T + bias) * logit_scale
     expected = r_drop_of_logits(logits, targets, smoothing, 5.0)
     assert_close(loss.smoothed, expected)
     assert_close(loss.nll, F.cross_entropy(logits, targets.repeat(2), reduction="sum") / 2)
     assert not loss.nll.requires_grad
-    found = torch.autograd.grad(loss.smoothed / 7, (hidden, weight))
-    assert_close(found, torch.autograd.grad(expected / 7, (hidden, weight)), rtol=1e-4, atol=1e-5)
+    found = torch.autograd.grad(loss.smoothed / 7, (hidden, weight, bias))
+    assert_close(found, torch.autograd.grad(expected / 7, (hidden, weight, bias)), rtol=1e-4, atol=1e-5)
 
 
 def test_the_gradient_of_r_drop_agrees_with_finite_differences() -> None:

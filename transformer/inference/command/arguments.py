@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,11 +14,16 @@ from transformer.command_line import CommandParser
 from transformer.config_file import section_overrides
 from transformer.config_translate import TranslateSettings
 from transformer.errors import ConfigError, RunError
-from transformer.model_directory import stored_translate_settings
+from transformer.inference.export.description import is_export, read_description
+from transformer.inference.export.obstacles import fit_search
+from transformer.inference.line_translator import override
 from transformer.torchrun import Process
 
 PICTURES = 100
 """Lines that --attention-dir draws, from the first; each takes about a second."""
+
+ONLY_TORCH = ("prefix", "require", "avoid", "avoid_everywhere", "glossary", "alignments", "attention_dir")
+"""Arguments that need our own search, or what the network attends to."""
 
 DESCRIPTION = "Translate text, one line out for each line in: python translate.py --model runs/base < in > out."
 OVERRIDE = re.compile(r"[a-z_]+(\.[a-z_]+)+=")
@@ -72,6 +78,11 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         metavar="translate.key=value",
         help="settings of the search, such as translate.beam_size=8; docs/configuration.md has all of them",
+    )
+    group.add_argument(
+        "--backend",
+        choices=["torch", "ctranslate2"],
+        help="what translates: ctranslate2 for folders of python -m transformer export (what the folder is for)",
     )
     group.add_argument(
         "--device", default="auto", choices=["auto", "cuda", "mps", "cpu"], help="auto: cuda, else mps, else cpu (auto)"
@@ -183,10 +194,12 @@ def check_arguments(args: argparse.Namespace, process: Process) -> dict[str, Any
             problems.append(f"--n-best {args.n_best}, translate.n_best={settings['n_best']}: give one of them")
     except ConfigError as error:
         problems.append(str(error))
+    if stored and backend(args) == "ctranslate2":
+        problems += fit_search("ctranslate2", override(stored, settings))[1]
     n_best = settings.get("n_best", stored.n_best if stored else 1)
     if n_best > 1 and args.format in ("text", "xml", "sgm"):
         problems.append(f"--format {args.format} has no room for {n_best} translations of a line: give tsv or jsonl")
-    problems += contradictions(args)
+    problems += contradictions(args) + backend_problems(args)
     if process.size > 1 and not (args.input and args.output):
         problems.append(f"{process.size} processes share the lines of a file: give --input FILE and --output FILE")
     if problems:
@@ -197,9 +210,37 @@ def check_arguments(args: argparse.Namespace, process: Process) -> dict[str, Any
 def stored_settings(model: str) -> TranslateSettings | None:
     """Those that are not overridden; None where there is no model, which is said when it is loaded."""
     try:
+        if is_export(Path(model)):
+            return read_description(Path(model)).translate
+        from transformer.model_directory import stored_translate_settings  # brings PyTorch, which is slow to start
+
         return stored_translate_settings(model)
     except RunError:
         return None
+
+
+def backend(args: argparse.Namespace) -> str:
+    """The program that runs the models."""
+    chosen: str = args.backend or ("ctranslate2" if is_export(Path(args.model[0])) else "torch")
+    return chosen
+
+
+def backend_problems(args: argparse.Namespace) -> list[str]:
+    """Arguments that the chosen program cannot fulfil, and models it cannot run."""
+    exports = [model for model in args.model if is_export(Path(model))]
+    if backend(args) == "torch":
+        return [f"{model} is an export: give --backend ctranslate2, or the model it was made from" for model in exports]
+    problems = [
+        f"{model} is no export to CTranslate2: python -m transformer export {shlex.quote(model)} --to ctranslate2 "
+        "--output DIR makes one"
+        for model in args.model
+        if model not in exports
+    ]
+    unknown = [option(name) for name in ONLY_TORCH if vars(args)[name]]
+    unknown += ["--device mps"] if args.device == "mps" else []
+    unknown += ["several models"] if len(args.model) > 1 else []
+    problems += [f"{what} is not for --backend ctranslate2: translate with the model itself" for what in unknown]
+    return problems
 
 
 def contradictions(args: argparse.Namespace) -> list[str]:

@@ -16,14 +16,14 @@ from data.atomic import whole_file
 from data.errors import DataError
 from data.writers import Labels
 from transformer.command_line import EXIT_INTERRUPTED
-from transformer.inference.alignment import pharaoh
 from transformer.inference.command.inputs import Inputs, Line
 from transformer.inference.command.output_forms import write_translations
 from transformer.inference.command.parts import Plan, open_parts
 from transformer.inference.command.results import Result, scored, translated
 from transformer.inference.command.tally import Tally
+from transformer.inference.line_translator import WINDOW, LineTranslator
+from transformer.inference.links import pharaoh
 from transformer.inference.translation import Translation
-from transformer.inference.translator import WINDOW, Translator
 from transformer.torchrun import Process, meet
 
 LINES_PER_PART = WINDOW
@@ -45,7 +45,7 @@ class Job:
     """
 
     inputs: Inputs
-    translator: Translator
+    translator: LineTranslator
     output: Path | BinaryIO
     form: str
     labels: Labels

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from data.pairs import Pair
 from transformer.inference.command.inputs import Line
+from transformer.inference.line_translator import LineTranslator
 from transformer.inference.translation import Translation
-from transformer.inference.translator import Translator
 
 
 class Result(NamedTuple):
@@ -21,7 +21,7 @@ class Result(NamedTuple):
 
 def translated(
     lines: Iterable[Line],
-    translator: Translator,
+    translator: LineTranslator,
     window: int,
     progress: Callable[[int], object],
     annotate: bool,
@@ -35,7 +35,7 @@ def translated(
 
 
 def scored(
-    lines: Iterable[Line], translator: Translator, window: int, progress: Callable[[int], object], first_line: int
+    lines: Iterable[Line], translator: LineTranslator, window: int, progress: Callable[[int], object], first_line: int
 ) -> Iterator[Result]:
     """Score the target of each pair as a translation of its source; see `Translator.scored`."""
     waiting, lines = _remembered(lines)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from data.errors import DataError
-from transformer.inference.alignment import parse_pharaoh, pharaoh
+from transformer.inference.links import parse_pharaoh, pharaoh
 from transformer.inference.translation import Translation
 
 DIGITS = 6

@@ -26,10 +26,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from data.vocabulary import EOS_ID, UNK_ID, Vocabulary
+from data.vocabulary import EOS_ID
 from transformer.inference.search.best import best_continuations
 from transformer.inference.search.search_state import BeamState, Candidates, Continuations
-from transformer.inference.word_bounds import is_unspaced
 
 _FUTURE = -1  # stands behind the pieces of a hypothesis: anything may come
 _END = -2  # stands behind the pieces of a phrase: its last word must not go on
@@ -260,24 +259,6 @@ def sought_phrases(phrases: Sequence[Sequence[int]], continues_word: Tensor | No
     whole = continues_word if _whole_words(phrases, continues_word) else None
     possible = sorted(dict.fromkeys(tuple(p) for p in phrases if p and min(p) > EOS_ID), key=len)
     return [p for i, p in enumerate(possible) if not any(contains(longer, p, whole) for longer in possible[i + 1 :])]
-
-
-def phrase_ids(phrases: Sequence[str], vocabulary: Vocabulary) -> list[list[int]]:
-    """Ids of phrases, cut into pieces as they are inside a sentence.
-
-    sentencepiece puts a space in front of every text: right for words, but in a script without spaces a phrase would
-    be written, and looked for, behind a space alone. There it is cut as behind a full stop.
-    """
-    alone, behind = vocabulary.encode(phrases), vocabulary.encode([_FULL_STOP + phrase for phrase in phrases])
-    [stop] = vocabulary.encode([_FULL_STOP])
-    return [
-        # Unknown characters side by side become one <unk>; what has one cannot be met in any case.
-        after[len(stop) :] if is_unspaced(phrase[:1]) and UNK_ID not in ids and after[: len(stop)] == stop else ids
-        for phrase, ids, after in zip(phrases, alone, behind, strict=True)
-    ]
-
-
-_FULL_STOP = "。"
 
 
 def word_continuations(pieces: Sequence[str]) -> Tensor:

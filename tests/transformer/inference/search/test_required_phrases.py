@@ -21,12 +21,12 @@ from transformer.inference.search.length_penalty import none, wu
 from transformer.inference.search.required_phrases import (
     RequiredPhrases,
     contains,
-    phrase_ids,
     unmet,
     word_continuations,
 )
 from transformer.inference.search.restrictions import build_restrictions
 from transformer.inference.search.search_state import BeamState, Candidates, Choice, Continuations, Hypothesis
+from transformer.inference.sentence import phrase_ids
 
 WORDS = torch.arange(VOCAB_SIZE) == C
 Phrases = list[list[int]]

@@ -1,0 +1,351 @@
+"""`python -m transformer export` and `translate.py --backend ctranslate2`, as a user runs them."""
+
+from __future__ import annotations
+
+import errno
+import json
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from data.vocabulary import UNK_ID, Vocabulary
+from transformer.config import ModelSettings, TranslateSettings
+from transformer.inference.export import command, ctranslate2
+from transformer.inference.export.description import read_description
+from transformer.model import Transformer
+from transformer.model_directory import Model, load_model, save_model
+
+ROOT = Path(__file__).resolve().parents[2]
+LINES = ["the cat sat on the mat", "", "   ", "w7 w7 on the mat", "a line with\u2028a separator", "w9", "the " * 40]
+Call = Callable[..., subprocess.CompletedProcess[str]]
+
+EXPRESSIBLE = TranslateSettings(length_penalty="average", alpha=1.0, max_length_ratio=0.5, max_extra_length=6)
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run directory with a space in its name; untrained, but for knowing that <unk> never comes."""
+    vocabulary = Vocabulary.learn([f"w{i} the cat number {i} sat on the mat" for i in range(1, 200)], size=350)
+    settings = ModelSettings(
+        n_encoder_layers=1, n_decoder_layers=2, d_model=32, d_ff=48, n_heads=4, projection_bias=True
+    )
+    torch.manual_seed(0)
+    network = Transformer(settings, *[len(vocabulary)] * 2).eval().requires_grad_(False)
+    for name, parameter in network.named_parameters():
+        if parameter.dim() == 2 and "table" not in name:
+            parameter *= 5 if "in_projection" in name else 3
+    network.projection.bias[UNK_ID] = -30
+    directory = tmp_path_factory.mktemp("runs") / "a run"
+    (directory / "model").mkdir(parents=True)
+    save_model(directory / "model", Model(network, settings, EXPRESSIBLE, *[vocabulary] * 2, "en", "de"))
+    return directory
+
+
+@pytest.fixture(scope="session")
+def exported(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the command makes of it."""
+    directory = tmp_path_factory.mktemp("exports") / "an export"
+    arguments = [str(model), "--to", "ctranslate2", "--output", str(directory)]
+    assert command.export_command(arguments) == 0
+    return directory
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    path = tmp_path / "in"
+    path.write_text("".join(line + "\n" for line in LINES))
+    return path
+
+
+# --- the same command on the exported model ---
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["translate.beam_size=1"],
+        ["--format", "tsv"],
+        ["--n-best", "3", "--format", "tsv"],
+        ["--format", "xml", "--system", "us"],
+        ["--batch-size", "2", "translate.alpha=0.6"],
+        ["translate.max_source_length=9"],
+        ["translate.max_source_length=9", "translate.long_input=truncate"],
+        ["translate.max_extra_length=1", "translate.max_length_ratio=0"],
+        ["translate.length_penalty=none", "translate.stop=exact"],
+        ["translate.workers=1", "--threads", "1", "translate.max_tokens=40"],
+    ],
+    ids=" ".join,
+)
+def test_the_backend_writes_what_the_model_writes(
+    call: Call, model: Path, exported: Path, lines: Path, arguments: list[str]
+) -> None:
+    outputs = []
+    for name, directory, backend in (("torch", model, []), ("ctranslate2", exported, ["--backend", "ctranslate2"])):
+        done = call("translate", "--model", directory, "--input", lines, "--output", name, *backend, *arguments)
+        assert done.returncode == 0, done.stderr
+        outputs.append([cells(line) for line in Path(name).read_text().split("\n")])
+        notes = done.stderr.split("\n")[1:]
+        outputs[-1] += [[line] for line in notes if "evaluate.py" not in line]
+    assert outputs[0] == outputs[1]
+
+
+def cells(line: str) -> list[str]:
+    """The cells of a line, numbers rounded as the arithmetic of two programs may differ."""
+    return [f"{float(cell):.3f}" if re.fullmatch(r"-?\d+\.\d+", cell) else cell for cell in line.split("\t")]
+
+
+def test_json_lines_have_all_but_the_alignment(call: Call, model: Path, exported: Path, lines: Path) -> None:
+    records = []
+    for directory in (model, exported):  # a folder says itself what it is for
+        done = call("translate", "--model", directory, "--input", lines, "--format", "jsonl", "--n-best", "2")
+        assert done.returncode == 0, done.stderr
+        records.append([json.loads(line) for line in done.stdout.split("\n")[:-1]])
+    for ours, theirs in zip(*records, strict=True):
+        compare_records(ours, theirs)
+
+
+def compare_records(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+    assert set(ours) == set(theirs) | ({"alignment"} if ours["text"] else set()) | ({"alignment"} & set(ours))
+    for key, value in theirs.items():
+        if key == "alternatives":
+            for one, other in zip(ours[key], value, strict=True):
+                compare_records(one, other)
+        elif key in ("score", "token_log_probs"):
+            assert value == pytest.approx(ours[key], abs=2e-4)
+        elif key != "alignment":
+            assert value == ours[key], key
+
+
+def test_given_translations_get_the_same_scores(call: Call, model: Path, exported: Path, lines: Path) -> None:
+    Path("given").write_text("".join(line[::-1] + "\n" for line in LINES))
+    scores = []
+    for directory in (model, exported):
+        done = call("translate", "--model", directory, "--input", lines, "--score", "given")
+        assert done.returncode == 0, done.stderr
+        assert "perplexity" in done.stderr
+        scores.append([float(line) for line in done.stdout.split()])
+    assert scores[1] == pytest.approx(scores[0], abs=1e-3)
+    assert len(scores[0]) == len(LINES)
+
+
+def test_parts_that_are_finished_are_kept(
+    call: Call, exported: Path, lines: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformer.inference.command import job
+
+    monkeypatch.setattr(job, "LINES_PER_PART", 2)
+    done = call("translate", "--model", exported, "--input", lines, "--output", "whole")
+    assert done.returncode == 0, done.stderr
+    translated = job.translated
+
+    def interrupted(*arguments: Any) -> Any:
+        if arguments[-1] >= 4:
+            raise KeyboardInterrupt
+        return translated(*arguments)
+
+    monkeypatch.setattr(job, "translated", interrupted)
+    assert call("translate", "--model", exported, "--input", lines, "--output", "out").returncode == 130
+    monkeypatch.setattr(job, "translated", translated)
+    done = call("translate", "--model", exported, "--input", lines, "--output", "out")
+    assert "2 of 4 parts are finished already" in done.stderr
+    assert Path("out").read_text() == Path("whole").read_text()
+
+
+def test_the_backend_starts_without_pytorch(exported: Path) -> None:
+    """Which alone needs longer than the second in which the first line shall be there."""
+    program = (
+        "import sys, translate; from transformer.command_line import run_command; "
+        f"code = run_command(lambda: translate.main(['--model', {str(exported)!r}])); "
+        "print([name for name in ('torch', 'sacrebleu', 'datasets', 'pandas') if name in sys.modules], code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, input="the cat\n", capture_output=True, encoding="utf-8", check=False
+    )
+    assert done.stdout.endswith("[] 0\n"), done.stdout + done.stderr
+
+
+def test_what_the_backend_cannot_do_is_refused_at_once(call: Call, model: Path, exported: Path, lines: Path) -> None:
+    wanted = ["--prefix", lines, "--alignments", "a", "--device", "mps", "translate.length_penalty=wu"]
+    wanted += ["translate.min_length=3", "translate.sampling={top_k: 3}"]
+    done = call("translate", "--model", exported, model, "--input", lines, "--backend", "ctranslate2", *wanted)
+    assert done.returncode == 2
+    named = ["--prefix", "--alignments", "--device mps", "several models", "translate.length_penalty: wu"]
+    for part in (*named, "Wu et al.", "translate.min_length: 3", "translate.sampling", f"'{model}' --to ctranslate2"):
+        assert part in done.stderr
+    done = call("translate", "--model", exported, "--input", lines, "--backend", "torch")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is an export" in done.stderr
+    Path("wishes.jsonl").write_text('{"text": "the cat", "required": ["w9"]}\n')
+    done = call("translate", "--model", exported, "--input", "wishes.jsonl")
+    assert done.returncode == 2
+    assert "line 1 has required" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["model.bin", "config.json", "vocabulary.model", "export.json"])
+def test_a_damaged_export_is_named(call: Call, exported: Path, lines: Path, tmp_path: Path, name: str) -> None:
+    shutil.copytree(exported, tmp_path / "damaged")
+    file = tmp_path / "damaged" / name
+    file.write_bytes(file.read_bytes()[:-20])
+    done = call("translate", "--model", "damaged", "--input", lines)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert str(Path("damaged") / name) in done.stderr
+
+
+# --- exporting ---
+
+
+def test_what_was_found_is_kept_with_the_export(exported: Path) -> None:
+    description = read_description(exported)
+    assert description.parity["n_lines"] == description.parity["greedy_identical"] == 200
+    assert description.parity["largest_difference"] <= 1e-4
+    assert "made up from the vocabulary" in (exported / "README.md").read_text()
+
+
+def test_settings_of_the_search_that_have_no_counterpart_are_replaced_and_named(
+    call: Call, model: Path, lines: Path, tmp_path: Path
+) -> None:
+    loaded = load_model(model)
+    changed = loaded.translate.model_copy(update={"length_penalty": "wu", "alpha": 0.6, "stop": "exact"})
+    (tmp_path / "wu").mkdir()
+    save_model(tmp_path / "wu", Model(**vars(loaded) | {"translate": changed}))
+    done = call("transformer", "export", "wu", "--to", "ctranslate2", "--output", "out", "--input", lines)
+    assert done.returncode == 0, done.stderr
+    assert "translate.length_penalty: wu: CTranslate2 does not know" in done.stderr
+    assert "translate.stop: exact" in done.stderr
+    assert read_description(tmp_path / "out").translate == EXPRESSIBLE
+    assert "--backend ctranslate2 --model out" in done.stdout
+
+
+def test_a_quantised_export_states_its_bleu_and_speed(call: Call, model: Path, lines: Path) -> None:
+    arguments = ("--output", "out", "--quantization", "float16", "--input", lines)
+    done = call("transformer", "export", model, "--to", "ctranslate2", *arguments)
+    assert done.returncode == 0, done.stderr
+    assert "fp32: on 10 lines" in done.stderr
+    assert "BLEU against greedy translations of the origin" in done.stdout
+    assert "times the speed" in done.stdout
+    assert read_description(Path("out")).quantization == "float16"
+
+
+def test_lines_and_references_may_be_given(call: Call, model: Path, lines: Path) -> None:
+    arguments = ("--to", "ctranslate2", "--output", "out", "--input", lines)
+    Path("short").write_text("one\n")
+    done = call("transformer", "export", model, *arguments, "--reference", "short")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "7 lines" in done.stderr
+    done = call("transformer", "export", model, *arguments, "--reference", lines)
+    assert done.returncode == 0, done.stderr
+    assert read_description(Path("out")).parity["bleu_against"] == "references"
+
+
+def test_an_export_that_does_something_else_is_thrown_away(
+    call: Call, model: Path, lines: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = ctranslate2._set_feed_forward
+
+    def damaged(spec: Any, *arguments: Any) -> None:
+        original(spec, *arguments)
+        spec.linear_1.bias[3] += 0.5
+
+    monkeypatch.setattr(ctranslate2, "_set_feed_forward", damaged)
+    Path("before").mkdir()
+    done = call("transformer", "export", model, "--to", "ctranslate2", "--output", "before/out", "--input", lines)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "does not do what the model does" in done.stderr
+    assert "log P of a piece differs" in done.stderr
+    assert list(Path("before").iterdir()) == []
+
+
+def test_an_export_that_is_there_is_kept_unless_told(
+    call: Call, model: Path, exported: Path, lines: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(exported, tmp_path / "out")
+    (tmp_path / "out/mine.txt").write_text("mine")
+    arguments = (model, "--to", "ctranslate2", "--output", "out", "--input", lines)
+    done = call("transformer", "export", *arguments)
+    assert done.returncode == 2
+    assert "out is there already" in done.stderr
+    assert (tmp_path / "out/mine.txt").exists()
+    assert call("transformer", "export", *arguments, "--overwrite").returncode == 0
+    assert not (tmp_path / "out/mine.txt").exists()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/mine.txt").write_text("mine")
+    done = call("transformer", "export", model, "--to", "ctranslate2", "--output", "other", "--overwrite")
+    assert done.returncode == 2
+    assert "something else than an export" in done.stderr
+
+
+def test_mistakes_are_told_at_once(call: Call, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = call("transformer", "export", model, "--to", "tensorrt", "--output", "out")
+    assert done.returncode == 2
+    assert "ctranslate2" in done.stderr
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(command.importlib.util, "find_spec", lambda _: None)
+    done = call("transformer", "export", "file", "--to", "ctranslate2", "--output", "file", "--reference", "file")
+    assert done.returncode == 2
+    for part in ("pip install ctranslate2", "file is a file: give a run", "--output file is a file", "--reference"):
+        assert part in done.stderr
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    for name, said in (("nowhere", "no such directory"), ("empty", "holds no model")):
+        done = call("transformer", "export", name, "--to", "ctranslate2", "--output", "out")
+        assert done.returncode == 1
+        assert said in done.stderr
+
+
+class Bomb:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.write_text, (Path("exploded"), "")
+
+
+def test_a_pickle_in_place_of_the_weights_is_refused_and_never_executed(
+    call: Call, model: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(model / "model", tmp_path / "pickled")
+    (tmp_path / "pickled/model.safetensors").write_bytes(pickle.dumps(Bomb()))
+    done = call("transformer", "export", "pickled", "--to", "ctranslate2", "--output", "out")
+    assert done.returncode == 1
+    assert "pickled/model.safetensors" in done.stderr
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_a_full_disk_is_one_message(
+    call: Call, model: Path, lines: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(ctranslate2, "save_vocabularies", full)
+    done = call("transformer", "export", model, "--to", "ctranslate2", "--output", "a b/out", "--input", lines)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "a b/out: No space left on device; free some space" in done.stderr
+    assert list((tmp_path / "a b").iterdir()) == []
+
+
+def test_a_run_says_early_what_its_exports_cannot_do_and_is_compared_on_its_validation_lines(
+    call: Call, tiny: Path
+) -> None:
+    arguments = ("--config", "tiny.yaml", "export=[ctranslate2]")
+    assert call("preprocess", *arguments).returncode == 0
+    done = call("train", *arguments, "--plan")
+    assert done.returncode == 0, done.stderr
+    outlook = "ctranslate2: can be exported, but not translate.length_penalty: wu: CTranslate2 does not know"
+    assert f"\nexport    {outlook}" in done.stdout
+    done = call("train", *arguments)
+    assert done.returncode == 0, done.stderr
+    assert f"\nexport       {outlook}" in done.stderr
+    [following] = re.findall(r"python -m (transformer export .*)", done.stdout)
+    done = call(*following.split())
+    assert done.returncode == 0, done.stderr
+    assert "on 9 lines, validation lines of tiny: 9 greedy translations" in done.stdout
+    assert "BLEU against references" in done.stdout
+    assert call("train", "--config", "tiny.yaml", "export=[]").returncode == 0  # nothing of the training is changed

@@ -1,0 +1,1 @@
+"""Models of other programs, read into model directories. Nothing here executes what it reads."""
