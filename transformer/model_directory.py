@@ -242,13 +242,14 @@ def load_weights(network: Transformer, weights: Mapping[str, Tensor], file: Path
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors as safetensors.
+    """Write tensors as safetensors, for whoever may read the folder.
 
     Raises:
         RunError: the disk is full or not writable.
     """
     try:
         save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path)
+        path.chmod(path.parent.stat().st_mode & 0o666)  # safetensors makes files for their owner alone
     except (SafetensorError, OSError) as error:
         raise RunError(f"{path}: cannot be written ({error}); what was saved before is untouched") from error
 

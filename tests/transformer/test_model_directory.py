@@ -104,6 +104,10 @@ def test_a_model_comes_back_with_bitwise_equal_logits(
     assert {path.name for path in tmp_path.iterdir()} == {WEIGHTS, DESCRIPTION, "README.md", *names}
 
 
+def test_whoever_may_read_the_folder_may_read_all_files_of_it(saved: Path) -> None:
+    assert {path.stat().st_mode & 0o777 for path in saved.iterdir()} == {saved.stat().st_mode & 0o666}
+
+
 @pytest.mark.parametrize(("tie", "n_matrices"), [("three_way", 1), ("target", 2), ("source_target", 2), ("none", 3)])
 def test_tied_matrices_are_stored_once_and_tied_again(
     tie: Tie, n_matrices: int, tmp_path: Path, vocabularies: tuple[Vocabulary, Vocabulary]

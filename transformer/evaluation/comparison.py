@@ -12,7 +12,7 @@ from transformer.evaluation.measurement import Measures, figures_of
 from transformer.evaluation.results import METRICS, find_evaluations, load_evaluation, load_sentences
 from transformer.evaluation.sentence_statistics import Statistics
 from transformer.evaluation.significance import RESAMPLES, SEED, SIGNIFICANCE, TRIALS, PValues, compare
-from transformer.evaluation.systems import System, distinct_names
+from transformer.evaluation.systems import System, distinct_names, is_run
 from transformer.evaluation.tables import columns
 from transformer.evaluation.test_sets import TestSet
 
@@ -52,7 +52,8 @@ def compared_files(systems: Sequence[System], measures: Measures) -> list[Compar
 def _results_of(path: Path) -> Path:
     if not path.is_dir():
         raise RunError(f"{path}: no such folder; --compare takes runs, or files of translations with --reference")
-    for folder in (path / "translations", path):
+    of_run = path / "translations"
+    for folder in [of_run] if is_run(path) else [of_run, path]:  # --output of evaluate.py is no run
         if folder.is_dir() and find_evaluations(folder):
             return folder
     raise RunError(f"{path}: not evaluated yet: run python evaluate.py --model {path}")

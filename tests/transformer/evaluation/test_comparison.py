@@ -47,6 +47,15 @@ def test_runs_without_a_test_set_in_common_are_not_compared(tmp_path: Path) -> N
         evaluated_runs([tmp_path / "a", tmp_path / "b"], None)
 
 
+def test_what_else_is_in_a_run_is_no_evaluation(tmp_path: Path) -> None:
+    leave(tmp_path / "a", REFERENCE)
+    (tmp_path / "b").mkdir()
+    for name in ("settings.yaml", "choices.json", "record.json"):
+        (tmp_path / "b" / name).write_text("{}")
+    with pytest.raises(RunError, match=r"b: not evaluated yet: run python evaluate\.py --model"):
+        evaluated_runs([tmp_path / "a", tmp_path / "b"], None)
+
+
 def test_figures_of_different_words_are_compared_only_when_one_kind_is_chosen(tmp_path: Path) -> None:
     leave(tmp_path / "a", REFERENCE)
     leave(tmp_path / "b", REFERENCE, tokenizer="char")
