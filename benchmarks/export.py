@@ -3,9 +3,8 @@
     python benchmarks/export.py --model runs/NAME --source FILE --reference FILE
 
 On a CPU with two threads: a trained model, and an untrained one of the paper's base size with the same vocabulary, all
-of whose outputs are cut after 15 pieces. Each in fp32 as it was trained, and exported to CTranslate2 in fp32 and int8;
-where the network can be a Marian model of Hugging Face, also as CTranslate2's own converter makes it from that. Text
-in, text out, in turn, the median of the rounds; nothing else may run meanwhile.
+of whose outputs are cut after 15 pieces. Each in fp32 as it was trained, and exported to CTranslate2 in fp32 and int8.
+Text in, text out, in turn, the median of the rounds; nothing else may run meanwhile.
 
 The wait is that of `translate.py` from its start to its first line of output, the median of five starts; it must be
 less than a second with CTranslate2. The result is printed and written to benchmarks/results/export.md.
@@ -37,7 +36,6 @@ from transformer.config_translate import TranslateSettings
 from transformer.inference.ctranslate2_translator import CTranslate2Translator
 from transformer.inference.export.command import TARGETS, write_export
 from transformer.inference.export.description import ExportDescription
-from transformer.inference.export.obstacles import obstacles
 from transformer.inference.translator import Translator
 from transformer.model import Transformer
 from transformer.model_directory import Model, load_model, save_model
@@ -76,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ):
         folder = work / title.split(":")[0].replace(" ", "_")
         folders = make(model, folder)
-        page += [f"\n## {title}\n", *speed_table(model, folders, lines[:n_lines], bleu_of, args.rounds)]
+        page += [f"\n## {title}\n", *speed_table(folders, lines[:n_lines], bleu_of, args.rounds)]
         page += ["", *start_table(folders, lines[0])]
     text = "\n".join(page) + "\n"
     path = ROOT / "benchmarks/results/export.md"
@@ -112,22 +110,11 @@ def make(model: Model, folder: Path) -> dict[str, Path]:
         translate = model.translate.model_copy(update={"length_penalty": "average", "alpha": 1.0, "stop": "first_n"})
         description = ExportDescription("ctranslate2", quantization, "en", "de", translate, {}, {})
         write_export(made, model, TARGETS["ctranslate2"], description)
-    marian = folder / "marian"
-    if "huggingface" in TARGETS and not obstacles("huggingface", model.settings):
-        from ctranslate2.converters import TransformersConverter
-
-        marian.mkdir()
-        TARGETS["huggingface"].write(model, marian, None)
-        for kind in ("float32", "int8"):
-            made = folders[f"CTranslate2 from Marian, {kind}"] = folder / f"marian_{kind}"
-            TransformersConverter(str(marian)).convert(str(made), quantization=kind)
     return folders
 
 
-def load_system(name: str, model: Model, folder: Path) -> System:
+def load_system(name: str, folder: Path) -> System:
     """What translates with a folder."""
-    if "Marian" in name:
-        return marian_system(model, folder)
     rules: dict[str, Any] = {"length_penalty": "average", "alpha": 1.0, "stop": "first_n", "workers": THREADS}
 
     def translator(beam_size: int) -> Translator | CTranslate2Translator:
@@ -140,36 +127,9 @@ def load_system(name: str, model: Model, folder: Path) -> System:
     return lambda lines, beam_size: [one.text for one in translators[beam_size].translations(lines)]
 
 
-def marian_system(model: Model, folder: Path) -> System:
-    """CTranslate2 as people run it who convert a Marian model: one limit for all lines."""
-    import ctranslate2
-
-    translator = ctranslate2.Translator(str(folder), device="cpu", inter_threads=THREADS, intra_threads=1)
-    source, target = model.src_vocabulary, model.tgt_vocabulary
-    ids = {piece: i for i, piece in enumerate(target.pieces(range(len(target))))}
-    settings = model.translate
-
-    def translate(lines: Sequence[str], beam_size: int) -> list[str]:
-        encoded = source.encode(lines)
-        longest = max(map(len, encoded))
-        results = translator.translate_batch(
-            [source.pieces(line) for line in encoded],
-            beam_size=beam_size,
-            max_batch_size=settings.max_tokens // beam_size,
-            batch_type="tokens",
-            max_decoding_length=int(settings.max_length_ratio * longest) + settings.max_extra_length,
-            disable_unk=True,
-        )
-        return target.decode([[ids[piece] for piece in result.hypotheses[0]] for result in results])
-
-    return translate
-
-
-def speed_table(
-    model: Model, folders: dict[str, Path], lines: list[str], references: list[str] | None, rounds: int
-) -> list[str]:
+def speed_table(folders: dict[str, Path], lines: list[str], references: list[str] | None, rounds: int) -> list[str]:
     """Sentences per second and BLEU of each, in Markdown."""
-    systems = {name: load_system(name, model, folder) for name, folder in folders.items()}
+    systems = {name: load_system(name, folder) for name, folder in folders.items()}
     seconds: dict[tuple[str, int], list[float]] = {}
     texts: dict[tuple[str, int], list[str]] = {}
     runs = [(name, beam_size) for _ in range(rounds) for name in systems for beam_size in BEAMS]
@@ -201,8 +161,6 @@ def start_table(folders: dict[str, Path], line: str) -> list[str]:
     """Seconds from the start of translate.py to its first line, in Markdown."""
     rows = ["| start to first output | seconds |", "|---|---|"]
     for name, folder in folders.items():
-        if "Marian" in name:
-            continue
         found = []
         for _ in range(N_STARTS + 1):
             begin = time.perf_counter()

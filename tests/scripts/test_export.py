@@ -137,6 +137,27 @@ def test_given_translations_get_the_same_scores(call: Call, model: Path, exporte
     assert len(scores[0]) == len(LINES)
 
 
+def test_case_x2_a_beam_wider_than_the_choice_finds_what_there_is(call: Call, tmp_path: Path) -> None:
+    vocabulary = Vocabulary.learn(["a b", "b a"] * 20, size=7, byte_fallback=False)
+    settings = ModelSettings(n_encoder_layers=1, n_decoder_layers=1, d_model=32, d_ff=48, n_heads=4)
+    translate = EXPRESSIBLE.model_copy(update={"max_length_ratio": 0.0, "max_extra_length": 3})
+    seven = Model(Transformer(settings, 7, 7), settings, translate, *[vocabulary] * 2, "en", "de")
+    (tmp_path / "seven").mkdir()
+    save_model(tmp_path / "seven", seven)
+    done = call("transformer", "export", "seven", "--to", "ctranslate2", "--output", "out")
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "in").write_text("a b\nb\na a b\n")
+    wide = ("translate.beam_size=20", "--n-best", "20", "--format", "jsonl")
+    done = call("translate", "--model", "out", "--input", "in", *wide)
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(line) for line in done.stdout.split("\n")[:-1]]
+    assert len(records) == 3
+    for record in records:
+        for each in (record, *record["alternatives"]):
+            assert -10 < each["score"] < 0
+            assert set(each["pieces"]) <= {"a", "b", "▁", "▁a", "▁b", "</s>"}
+
+
 def test_parts_that_are_finished_are_kept(
     call: Call, exported: Path, lines: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

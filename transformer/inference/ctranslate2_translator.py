@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from data.vocabulary import EOS_ID, Vocabulary
+from data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary
 from transformer.config_translate import TranslateSettings
 from transformer.errors import ConfigError, RunError
 from transformer.inference.export.description import check_files, read_description
@@ -23,6 +23,9 @@ from transformer.inference.units import Unit, in_batches, lines_of, units_of
 TARGET = "ctranslate2"
 UNLIMITED = 0  # as CTranslate2 has it, which otherwise reads 1,024 pieces
 SCORED_TOKENS = 1024  # positions of a batch that is scored: CTranslate2 has the logits of all of them at once
+
+
+NEVER = {PAD_ID, UNK_ID, BOS_ID}
 
 
 class Found(NamedTuple):
@@ -43,8 +46,8 @@ class CTranslate2Translator:
         threads: of the CPU; None: one per core.
 
     Raises:
-        ConfigError: CTranslate2 is not installed, the device not there, or the tag unknown.
-        RunError: the folder is damaged.
+        ConfigError: CTranslate2 is not installed, or the tag unknown.
+        RunError: the folder is damaged, or the device not there.
     """
 
     def __init__(
@@ -150,6 +153,7 @@ class CTranslate2Translator:
             limits: the most pieces of each, </s> included.
             done: is called with the places of each batch that is.
         """
+        limits = [min(limit, LONGEST_SOURCE) for limit in limits]  # there are no more positions
         lengths = [len(self.prefix) + len(source) + 1 for source in sources]  # 1 for </s>
         order = sorted(range(len(sources)), key=lengths.__getitem__)
         costs = [self.settings.beam_size * length for length in lengths]
@@ -209,8 +213,9 @@ class CTranslate2Translator:
         return [self._src_pieces[i] for i in (*self.prefix, *ids)]
 
     def _found(self, result: Any) -> list[Found]:
-        hypotheses = zip(result.hypotheses, result.scores, strict=True)
-        return [Found([self._tgt_ids[piece] for piece in pieces], score) for pieces, score in hypotheses]
+        tokens = [[self._tgt_ids[piece] for piece in pieces] for pieces in result.hypotheses]
+        found = map(Found, tokens, result.scores)
+        return [one for one in found if NEVER.isdisjoint(one.tokens)]  # a beam wider than the choice is filled up
 
     # --- text in, text out ---
 
@@ -224,7 +229,6 @@ class CTranslate2Translator:
         progress(len(requests) - len({unit.line for unit in units}))
         sources = [unit.sentence.src for unit in units]
         limits = [int(settings.max_length_ratio * len(src)) + settings.max_extra_length for src in sources]
-        limits = [min(limit, LONGEST_SOURCE) for limit in limits]  # there are no more positions
         found = self.search(sources, limits, lambda batch: progress(sum(units[i].is_last for i in batch)))
         texts = [self.tgt_vocabulary.decode([one.tokens for one in hypotheses]) for hypotheses in found]
         rows = [(unit.sentence.src, one.tokens) for unit, each in zip(units, found, strict=True) for one in each]

@@ -63,7 +63,9 @@ def _spread(n: int, n_wanted: int) -> list[int]:
 def _awkward(lines: list[str], model: Model) -> list[str]:
     """A blank line, one of one word, and the longest there may be."""
     words = [word for line in lines for word in line.split()] or ["a"]
-    limit = min(model.translate.max_source_length or LONGEST, LONGEST_SOURCE)
+    settings = model.translate
+    room = (LONGEST_SOURCE - settings.max_extra_length) / max(settings.max_length_ratio, 1)  # for the translation, too
+    limit = max(1, min(settings.max_source_length or LONGEST, int(room)))
     many = words * (limit // len(words) + 1)
     lengths = accumulate(len(ids) for ids in model.src_vocabulary.encode(many[:limit]))
     n_words = sum(length <= limit for length in lengths)
