@@ -103,12 +103,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run what is missing, and write the table after each run."""
     args = parse_arguments(argv)
     chosen = [variant for variant in VARIANTS if variant == BASE or not args.only or variant.name in args.only]
-    runs = [Run(args, variant, seed) for seed in range(1, args.seeds + 1) for variant in chosen]
+    all_runs = [Run(args, variant, seed) for seed in range(1, args.seeds + 1) for variant in VARIANTS]
+    runs = [run for run in all_runs if run.variant in chosen]
     references = {
         name: list(read_lines(args.data / f"{stem}.{args.pair.partition('-')[2]}.gz")) for name, stem in SETS.items()
     }
     stop = threading.Event()
-    report(args, runs, references)
+    report(args, all_runs, references)
     with (
         ThreadPoolExecutor(args.jobs) as pool,
         tqdm(total=len(runs), initial=sum(run.done for run in runs), unit="run") as bar,
@@ -118,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             for future in as_completed(futures):
                 future.result()
                 bar.update()
-                report(args, runs, references)
+                report(args, all_runs, references)
         except BaseException as error:
             stop.set()  # runs that have begun end by themselves, by the same interruption or when they are done
             bar.write(f"{error or 'stopped'}; waiting for the runs that have begun", file=sys.stderr)
@@ -220,7 +221,7 @@ class Run:
 def report(args: argparse.Namespace, runs: Sequence[Run], references: Mapping[str, Sequence[str]]) -> None:
     """Write the table of what is done."""
     outcomes: dict[str, Outcome] = {}
-    for run in runs:
+    for run in sorted(runs, key=lambda run: VARIANTS.index(run.variant)):
         if run.done:
             outcome = outcomes.setdefault(run.variant.name, Outcome(run.variant))
             outcome.seconds.append(float((run.folder / "seconds").read_text()))
@@ -244,7 +245,8 @@ def render(args: argparse.Namespace, outcomes: Sequence[Outcome], references: Ma
         cells = [column[place] for column in columns.values()]
         change = " ".join(outcome.variant.overrides)
         time = f"{fmean(outcome.seconds) / base_seconds:.2f}"
-        rows.append(f"| {outcome.variant.name} | {len(outcome.seconds)} | {' | '.join(cells)} | {time} | `{change}` |")
+        settings = f"`{change}`" if change else ""
+        rows.append(f"| {outcome.variant.name} | {len(outcome.seconds)} | {' | '.join(cells)} | {time} | {settings} |")
     facts = machine_facts()
     libraries = ", ".join(f"{name} {number}" for name, number in facts["libraries"].items())
     return "\n".join(
