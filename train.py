@@ -20,14 +20,10 @@ from transformer.evaluation.report import draw_report
 from transformer.inference.export.obstacles import outlook
 from transformer.training.group import Group, training_group
 from transformer.training.loop import Finished, train
-from transformer.training.plan import make_plan
-from transformer.training.record import (
-    begin_reproduction,
-    check_record,
-    compare_runs,
-    environment_changes,
-    open_reproduction,
-)
+from transformer.training.plan import measure_plan
+from transformer.training.plan_page import format_plan
+from transformer.training.record import check_record, environment_changes
+from transformer.training.reproduction import begin_reproduction, compare_runs, open_reproduction
 from transformer.training.run_directory import RunDirectory
 
 
@@ -39,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = load_settings(args)
     prepared = open_prepared(settings)
     if args.plan:
-        print(make_plan(settings, prepared), end="")
+        print(format_plan(measure_plan(settings, prepared)), end="")
         return 0
 
     run = RunDirectory(Path("runs") / settings.name)

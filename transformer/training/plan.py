@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from statistics import fmean
 from typing import NoReturn
 
@@ -26,9 +25,8 @@ from data.prepared import IdSequences, ParallelIds, Prepared
 from transformer.config import Settings
 from transformer.describe import TRAINING_FACTOR, Description, describe
 from transformer.device import choose_device
-from transformer.inference.export.obstacles import outlook
 from transformer.model import Transformer
-from transformer.training.choices import Choices, choose, describe_choices, make_scaler
+from transformer.training.choices import Choices, choose, make_scaler
 from transformer.training.compilation import compile_loss
 from transformer.training.group import ALONE
 from transformer.training.memory import Shape, estimate_memory, longest_micro_batch, peak_memory
@@ -133,19 +131,14 @@ class Plan:
         return updates + self.n_validations * self.speed.validation_seconds
 
 
-def make_plan(settings: Settings, prepared: Prepared) -> str:
-    """The page about a run of these settings, on this device, in one process.
+def measure_plan(settings: Settings, prepared: Prepared) -> Plan:
+    """Build what a run would train, on this device, in one process; look at its data, and time it.
 
     Raises:
         ConfigError: the device is not there.
         DataError: the shares of data.mixing do not fit the training corpora.
         RunError: there is nothing to train on, or nothing to start from.
     """
-    return format_plan(measure_plan(settings, prepared))
-
-
-def measure_plan(settings: Settings, prepared: Prepared) -> Plan:
-    """Build what a run would train, look at its data, and time it; raises what `make_plan` does."""
     wanted, train = settings.train, prepared.train
     prepare_cpu(wanted, train)
     device = choose_device(wanted.device)
@@ -315,91 +308,3 @@ def _wait_for(device: str) -> None:
 def _select(side: IdSequences, places: list[int]) -> IdSequences:
     rows = [side[i] for i in places]
     return IdSequences(np.concatenate(rows), np.cumsum([0, *map(len, rows)]))
-
-
-# --- the page ---
-
-
-def format_plan(plan: Plan) -> str:
-    """The page: label, then what there is to say, a line each."""
-    blocks = {
-        "network": _network_lines(plan),
-        "data": _data_lines(plan),
-        "memory": _memory_lines(plan),
-        "speed": _speed_lines(plan),
-        "run": _run_lines(plan),
-    }
-    if wanted := plan.settings.export:
-        blocks["export"] = outlook(wanted, plan.settings.model, plan.settings.translate)
-    rows = [f"{plan.settings.name}: {describe_choices(plan.choices)}"]
-    for label, lines in blocks.items():
-        rows += ["", *(f"{name:10}{line}" for name, line in zip([label, *[""] * len(lines)], lines, strict=False))]
-    return "\n".join(rows) + "\n"
-
-
-def _network_lines(plan: Plan) -> list[str]:
-    description = plan.description
-    return [
-        f"{description.parameters:,} parameters, {description.parameters_without_embeddings:,} without embeddings "
-        "and output projection",
-        f"{plan.flops_per_token / 1e6:,.2f} MFLOP per target token in training, where a sentence has "
-        f"{description.length} tokens",
-    ]
-
-
-def _data_lines(plan: Plan) -> list[str]:
-    sample, n_updates = plan.sample, plan.sample.n_updates
-    whole = f"{plan.n_pairs:,} pairs, {plan.n_tokens:,} target tokens"
-    if plan.updates_per_epoch is not None:
-        whole = f"an epoch: {whole}, {plan.updates_per_epoch:,} updates"
-    left_out = [f"{plan.n_left_out:,} longer pairs are left out"] if plan.n_left_out else []
-    return [
-        whole,
-        *left_out,
-        f"an update: {sample.n_tokens / n_updates:,.0f} target tokens of {sample.n_pairs / n_updates:,.0f} pairs in "
-        f"{sample.n_micro_batches / n_updates:.1f} micro-batches, {sample.padding_share:.1%} padding",
-        f"(mean of the first {n_updates:,} updates)",
-    ]
-
-
-def _memory_lines(plan: Plan) -> list[str]:
-    estimated = {name: n_bytes for name, n_bytes in plan.memory.items() if n_bytes}
-    rows = {**estimated, "estimated": sum(estimated.values()), "measured": plan.peak_memory}
-    lines = [f"{name:18} {n_bytes / 2**30:9.3f} GiB" for name, n_bytes in rows.items()]
-    lines[-1] += " at most, when updates were timed"
-    if plan.choices.device == "cpu":
-        lines.append("(the whole process, with products compiled for each shape, and memory kept for later)")
-    if plan.settings.train.parallel == "fully_shard":
-        lines.append("of several processes, each has a share of weights, gradients, moments and average")
-    return lines
-
-
-def _speed_lines(plan: Plan) -> list[str]:
-    speed = plan.speed
-    peak = f"{speed.peak_flops_per_second / 1e12:.3g} TFLOP/s"
-    return [
-        f"{fmean(speed.again):.3f} s an update ({min(speed.again):.3f} to {max(speed.again):.3f} in "
-        f"{len(speed.again)}), {fmean(speed.first):.3f} s when its shapes are new",
-        f"{speed.tokens_per_second:,.0f} target tokens/s",
-        f"{plan.utilisation:.1%} of {peak}, the fastest matrix product measured here in {plan.choices.precision}",
-        f"{speed.validation_seconds:.1f} s a validation",
-    ]
-
-
-def _run_lines(plan: Plan) -> list[str]:
-    max_steps, sample = plan.settings.train.max_steps, plan.sample
-    validations = plan.n_validations * plan.speed.validation_seconds
-    if plan.updates_per_epoch is not None:
-        amount = f"{max_steps / plan.updates_per_epoch:,.1f} epochs"
-    else:
-        amount = f"{max_steps * sample.n_pairs / sample.n_updates:,.0f} pairs"
-    until = " unless patience ends before" if plan.settings.train.patience is not None else ""
-    return [
-        f"{max_steps:,} updates, {amount}{until}",
-        f"{_duration(plan.seconds)}, {_duration(validations)} of it for {plan.n_validations:,} validations; "
-        "start and checkpoints are not included",
-    ]
-
-
-def _duration(seconds: float) -> str:
-    return str(timedelta(seconds=round(seconds)))

@@ -31,7 +31,8 @@ from transformer.training.compilation import compilation_failed, compile_loss
 from transformer.training.group import Group
 from transformer.training.loop import train
 from transformer.training.loss import Loss, batch_loss
-from transformer.training.plan import format_plan, measure_plan
+from transformer.training.plan import measure_plan
+from transformer.training.plan_page import format_plan
 from transformer.training.run_directory import RunDirectory
 from transformer.training.state import TrainingState
 from transformer.training.stream import Update, open_stream

@@ -21,13 +21,12 @@ from transformer.training.plan import (
     N_TIMED,
     Plan,
     Speed,
-    format_plan,
-    make_plan,
     measure_peak,
     measure_plan,
     take_sample,
     validation_sample,
 )
+from transformer.training.plan_page import format_plan
 from transformer.training.stream import open_stream
 
 MakeSettings = Callable[..., Settings]
@@ -146,7 +145,7 @@ def test_with_mixing_there_are_pairs_and_no_epochs(
 ) -> None:
     monkeypatch.setattr(module, "PRODUCT_SIZES", (64,))
     mixing = MixingSettings(temperature=5.0)
-    page = make_plan(make_settings(data={"mixing": mixing.model_dump()}), of_two_corpora)
+    page = format_plan(measure_plan(make_settings(data={"mixing": mixing.model_dump()}), of_two_corpora))
     assert "epoch" not in page
     assert "6 updates, " in page
     assert "pairs" in page.split("6 updates, ")[1].splitlines()[0]
@@ -157,7 +156,7 @@ def test_nothing_is_written(
 ) -> None:
     monkeypatch.setattr(module, "PRODUCT_SIZES", (64,))
     monkeypatch.chdir(tmp_path)
-    page = make_plan(make_settings(), prepared)
+    page = format_plan(measure_plan(make_settings(), prepared))
     assert not list(tmp_path.iterdir())
     for part in ("network", "data", "memory", "speed", "run"):
         assert f"\n{part} " in page
@@ -165,7 +164,7 @@ def test_nothing_is_written(
 
 def test_with_nothing_to_train_on_there_is_no_plan(prepared: Prepared, make_settings: MakeSettings) -> None:
     with pytest.raises(RunError, match=r"train\.max_tokens"):
-        make_plan(make_settings(train={"max_tokens": 1}), prepared)
+        measure_plan(make_settings(train={"max_tokens": 1}), prepared)
 
 
 def test_a_sample_of_the_validation_set_keeps_pairs_and_text_together(prepared: Prepared) -> None:
