@@ -6,6 +6,7 @@ import argparse
 import difflib
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -20,6 +21,7 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
 
+_OVERRIDE = re.compile(r"[a-z_]+(\.[a-z_]+)+=")
 _REMEDIES = {
     errno.ENOSPC: "free some space or write to another disk; what was complete before is still there",
     errno.EDQUOT: "your quota is used up: free some space; what was complete before is still there",
@@ -46,7 +48,22 @@ class CommandParser(argparse.ArgumentParser):
         known, unknown = parse(args)
         if unknown:
             self.error("; ".join(f"unknown argument {argument}{self._nearest(argument)}" for argument in unknown))
+        if hasattr(known, "overrides"):
+            self._release_overrides(known)
         return known
+
+    def _release_overrides(self, known: argparse.Namespace) -> None:
+        """Give back the overrides that options took for their own, as they take as many words as follow them."""
+        for action in self._actions:
+            if action.nargs in ("+", "?") and action.option_strings:
+                found = getattr(known, action.dest)
+                words = found if isinstance(found, list) else [found]
+                taken = [word for word in map(str, words) if _OVERRIDE.match(word)]
+                known.overrides += taken
+                if taken and action.nargs == "+":
+                    setattr(known, action.dest, [w for w in words if str(w) not in taken] or action.default)
+                elif taken:
+                    setattr(known, action.dest, action.const)
 
     def error(self, message: str) -> NoReturn:
         """Print one message on stderr and exit with 2."""

@@ -27,9 +27,7 @@ examples:
   evaluate.py --compare a.de b.de --reference news.de
       the same of translations from anywhere
 """
-_OVERRIDE = re.compile(r"[a-z_]+(\.[a-z_]+)+=")
 _LANGUAGES = re.compile(r"[A-Za-z]{2,3}(_\w+)?-[A-Za-z]{2,3}(_\w+)?")
-_LISTS = ("model", "hypothesis", "compare", "reference", "test")
 
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -45,13 +43,6 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     _add_tests(parser)
     _add_measures(parser)
     args: argparse.Namespace = parser.parse_args(argv)
-    for name in _LISTS:  # they take as many words as follow, and so the overrides
-        words = vars(args)[name] or []
-        args.overrides += [str(word) for word in words if _OVERRIDE.match(str(word))]
-        vars(args)[name] = [word for word in words if not _OVERRIDE.match(str(word))]
-    if args.comet and _OVERRIDE.match(args.comet):
-        args.overrides.append(args.comet)
-        args.comet = DEFAULT_MODEL
     if problems := _contradictions(args):
         parser.error("\n".join(problems))
     return args
@@ -60,13 +51,16 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def _add_systems(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what is evaluated")
     group.add_argument(
-        "--model", type=Path, nargs="+", metavar="DIR", help="runs or model directories, each on its own"
+        "--model", type=Path, nargs="+", default=[], metavar="DIR", help="runs or model directories, each on its own"
     )
-    group.add_argument("--hypothesis", type=Path, nargs="+", metavar="FILE", help="translations, without a model")
+    group.add_argument(
+        "--hypothesis", type=Path, nargs="+", default=[], metavar="FILE", help="translations, without a model"
+    )
     group.add_argument(
         "--compare",
         type=Path,
         nargs="+",
+        default=[],
         metavar="RUN",
         help="evaluated runs, or files of translations: does each differ from the first by more than chance?",
     )
@@ -86,13 +80,19 @@ def _add_tests(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--test",
         nargs="+",
+        default=[],
         metavar="NAME",
         help="a test set of the prepared data or of sacrebleu (wmt14, wmt14/full, wmt14/en-de), or an XML file of WMT",
     )
     group.add_argument("--data", type=Path, metavar="DIR", help="prepared/NAME with the test sets (that of the run)")
     group.add_argument("--src", type=Path, metavar="FILE", help="the sources: text or SGM of WMT, plain or compressed")
     group.add_argument(
-        "--reference", type=Path, nargs="+", metavar="FILE", help="one or more references, detokenised and cased"
+        "--reference",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="one or more references, detokenised and cased",
     )
     group.add_argument("--domains", type=Path, metavar="FILE", help="the domain of each line, for figures of each")
     group.add_argument(

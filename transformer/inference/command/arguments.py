@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -26,7 +25,6 @@ ONLY_TORCH = ("prefix", "require", "avoid", "avoid_everywhere", "glossary", "ali
 """Arguments that need our own search, or what the network attends to."""
 
 DESCRIPTION = "Translate text, one line out for each line in: python translate.py --model runs/base < in > out."
-OVERRIDE = re.compile(r"[a-z_]+(\.[a-z_]+)+=")
 EXAMPLES = """\
 examples:
   translate.py < in.en > out.de
@@ -57,9 +55,6 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     add_output_arguments(parser)
     add_wishes(parser)
     args: argparse.Namespace = parser.parse_args(argv)
-    # --model takes as many words as follow it, and so the overrides.
-    args.overrides += [word for word in args.model if OVERRIDE.match(word)]
-    args.model = [word for word in args.model if not OVERRIDE.match(word)] or parser.get_default("model")
     return args
 
 
