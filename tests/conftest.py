@@ -6,12 +6,15 @@ import os
 import random
 import shutil
 import signal
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import settings
+from sacrebleu.dataset import DATASETS
 
 # What lands must not hang on luck: the examples are the same each time there; on a desk they are new each time.
 settings.register_profile("landing", derandomize=True, deadline=None)
@@ -54,3 +57,18 @@ def seeds() -> None:
     random.seed(1)
     np.random.seed(1)
     torch.manual_seed(1)
+
+
+@pytest.fixture
+def sacrebleu_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where sacrebleu keeps the test sets it has downloaded: nothing yet, and nothing can be downloaded."""
+
+    def no_network(*_: object, **__: object) -> None:
+        raise urllib.error.URLError("no route to host")
+
+    monkeypatch.setattr(urllib.request, "urlopen", no_network)
+    monkeypatch.setattr("sacrebleu.utils.SACREBLEU_DIR", str(tmp_path))
+    for name in ("wmt14/full", "wmt17", "wmt21"):
+        monkeypatch.setattr(DATASETS[name], "_outdir", str(tmp_path / name))
+        monkeypatch.setattr(DATASETS[name], "_rawdir", str(tmp_path / name / "raw"))
+    return tmp_path

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -23,21 +21,12 @@ from transformer.evaluation.test_sets import (
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What sacrebleu has downloaded: one test set; anything else cannot be had."""
-
-    def no_network(*_: object, **__: object) -> None:
-        raise urllib.error.URLError("no route to host")
-
-    monkeypatch.setattr(urllib.request, "urlopen", no_network)
-    monkeypatch.setattr("sacrebleu.utils.SACREBLEU_DIR", str(tmp_path))
-    for name in ("wmt17", "wmt14/full"):
-        monkeypatch.setattr(DATASETS[name], "_outdir", str(tmp_path / name))
-        monkeypatch.setattr(DATASETS[name], "_rawdir", str(tmp_path / name / "raw"))
-    (tmp_path / "wmt17").mkdir()
+def cache(sacrebleu_cache: Path) -> Path:
+    """With one test set in it."""
+    (sacrebleu_cache / "wmt17").mkdir()
     for field in DATASETS["wmt17"].fieldnames("en-de"):
-        (tmp_path / "wmt17" / f"wmt17.en-de.{field}").write_text(f"{field} 1\n{field} 2\n")
-    return tmp_path
+        (sacrebleu_cache / "wmt17" / f"wmt17.en-de.{field}").write_text(f"{field} 1\n{field} 2\n")
+    return sacrebleu_cache
 
 
 def test_a_test_set_of_sacrebleu_goes_by_name_and_languages(cache: Path) -> None:

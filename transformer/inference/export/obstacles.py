@@ -82,28 +82,31 @@ def _off(setting: str, default: Any, why: str) -> SearchLimit:
     return SearchLimit(setting, lambda settings: getattr(settings, setting) != default, {setting: default}, why)
 
 
+_WU = SearchLimit(
+    "length_penalty",
+    lambda settings: settings.length_penalty == "wu",
+    {"length_penalty": "average", "alpha": 1.0},
+    "does not know the penalty of Wu et al. 2016",
+)
+_POSITIONS = SearchLimit(
+    "max_source_length",
+    lambda settings: (settings.max_source_length or 0) > LONGEST_SOURCE,
+    {"max_source_length": LONGEST_SOURCE},
+    "gets so many positions",
+)
+
 CTRANSLATE2 = Limits(
     "CTranslate2",
     lambda settings: [],  # it knows everything there is: tests/transformer/inference/export exports each setting
     (
-        SearchLimit(
-            "length_penalty",
-            lambda settings: settings.length_penalty == "wu",
-            {"length_penalty": "average", "alpha": 1.0},
-            "does not know the penalty of Wu et al. 2016",
-        ),
+        _WU,
         SearchLimit(
             "stop",
             lambda settings: settings.stop == "exact" and settings.length_penalty != "none" and settings.beam_size > 1,
             {"stop": "first_n"},
             "stops when beam_size hypotheses have ended",
         ),
-        SearchLimit(
-            "max_source_length",
-            lambda settings: (settings.max_source_length or 0) > LONGEST_SOURCE,
-            {"max_source_length": LONGEST_SOURCE},
-            "gets so many positions",
-        ),
+        _POSITIONS,
         # These three it applies before it normalises, so that all other pieces gain: other scores, other translations.
         _off("min_length", 0, "has another rule against short translations"),
         _off("repetition_penalty", 1.0, "has another penalty of repetitions"),
@@ -146,18 +149,8 @@ HUGGINGFACE = Limits(
     "Hugging Face",
     _huggingface_network,
     (
-        SearchLimit(
-            "length_penalty",
-            lambda settings: settings.length_penalty == "wu",
-            {"length_penalty": "average", "alpha": 1.0},
-            "does not know the penalty of Wu et al. 2016",
-        ),
-        SearchLimit(
-            "max_source_length",
-            lambda settings: (settings.max_source_length or 0) > LONGEST_SOURCE,
-            {"max_source_length": LONGEST_SOURCE},
-            "gets so many positions",
-        ),
+        _WU,
+        _POSITIONS,
         _off("min_length", 0, "counts otherwise"),
         _off("repetition_penalty", 1.0, "has another penalty of repetitions"),
         _off("no_repeat_ngram", 0, "counts otherwise"),
