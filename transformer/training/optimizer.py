@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from transformer.attention import StackedLinear
 from transformer.config import TrainSettings
 from transformer.errors import ConfigError, RunError
 from transformer.training.sharding import is_share, whole
@@ -21,8 +22,7 @@ def make_optimizers(network: nn.Module, settings: TrainSettings) -> list[torch.o
     - muon (Jordan et al. 2024): momentum made orthogonal, for the matrices inside layers; adamw for embeddings,
       projection, biases and norms. Helps where updates are the dearest: language models reached the same loss in about
       half of them (Liu et al. 2025); little is known for translation. Its updates are scaled to the size of
-      Adam's (ibid., §2.2), so that one rate fits both. Deviation: W^Q, W^K, W^V, stacked in one matrix, are made
-      orthogonal together.
+      Adam's (ibid., §2.2), so that one rate fits both. W^Q, W^K, W^V are made orthogonal each for itself.
 
     Raises:
         ConfigError: this PyTorch has no Muon.
@@ -37,7 +37,7 @@ def make_optimizers(network: nn.Module, settings: TrainSettings) -> list[torch.o
         if settings.optimizer == "muon" and ".layers." in name and parameter.ndim == 2
     }
     by_adam = [parameter for name, parameter in trained.items() if name not in by_muon]
-    muon = [_make_muon(list(by_muon.values()), settings)] if by_muon else []
+    muon = [_make_muon(network, list(by_muon.values()), settings)] if by_muon else []
     return [*muon, _make_adam(by_adam, settings)] if by_adam else muon
 
 
@@ -61,14 +61,15 @@ def _first_rate(parameter: Tensor) -> float | Tensor:
     return torch.zeros((), device=parameter.device) if on_gpu else 0.0
 
 
-def _make_muon(matrices: Sequence[Tensor], settings: TrainSettings) -> torch.optim.Optimizer:
+def _make_muon(network: nn.Module, matrices: Sequence[Tensor], settings: TrainSettings) -> torch.optim.Optimizer:
     if not hasattr(torch.optim, "Muon"):
         raise ConfigError(
             f"train.optimizer: muon needs PyTorch 2.9, this is {torch.__version__}: update it, or take adamw"
         )
-    return torch.optim.Muon(
-        matrices, lr=0.0, weight_decay=settings.weight_decay, momentum=0.95, adjust_lr_fn="match_rms_adamw"
-    )
+    from transformer.training.muon import Muon  # a subclass of PyTorch's
+
+    stacked = {each.weight: each.widths for each in network.modules() if isinstance(each, StackedLinear)}
+    return Muon(matrices, stacked, weight_decay=settings.weight_decay)
 
 
 def set_learning_rate(optimizers: Sequence[torch.optim.Optimizer], rate: float) -> None:

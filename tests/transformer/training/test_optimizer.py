@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from torch.testing import assert_close
 from transformer.config import ModelSettings, TrainSettings
 from transformer.errors import ConfigError, RunError
 from transformer.model import Transformer
+from transformer.training.muon import Muon, orthogonal
 from transformer.training.optimizer import clip_gradients, make_optimizers, set_learning_rate
 
 TINY: dict[str, Any] = {"n_encoder_layers": 1, "n_decoder_layers": 1, "d_model": 16, "d_ff": 24, "n_heads": 2}
@@ -132,7 +134,7 @@ def test_weight_decay_shrinks_matrices_and_nothing_else(kind: str) -> None:
 def test_muon_takes_the_matrices_inside_layers_and_adamw_the_rest(norm_position: str) -> None:
     network = transformer_with_gradients(norm_position=norm_position, tie_embeddings="none", attention_bias=True)
     muon, adamw = make_optimizers(network, TrainSettings(optimizer="muon"))
-    assert (type(muon), type(adamw)) == (torch.optim.Muon, torch.optim.AdamW)
+    assert (type(muon), type(adamw)) == (Muon, torch.optim.AdamW)
     inside = {
         f"{side}.layers.0.{part}" for side in ("encoder", "decoder") for part in ("self_attention", "feed_forward")
     }
@@ -172,6 +174,65 @@ def test_a_step_of_muon_is_nearly_orthogonal_and_as_large_as_one_of_adam(shape: 
     assert directions.min() > 0.5
     assert directions.max() < 1.5
     assert 0.7 < float(moved.square().mean().sqrt()) / (0.2 * 0.01) < 1.3
+
+
+def test_steps_of_muon_are_those_of_pytorch_whose_state_it_can_go_on_from() -> None:
+    shapes = [(16, 16), (24, 16), (16, 24), (16, 16), (24, 16)]
+    ours = network_with_gradients(*[torch.randn(shape) for shape in shapes])
+    theirs = copy.deepcopy(ours)
+    reference = torch.optim.Muon(
+        theirs.parameters(), lr=0.01, weight_decay=0.1, momentum=0.95, adjust_lr_fn="match_rms_adamw"
+    )
+    optimizer = Muon(ours.parameters(), {}, weight_decay=0.1)
+    for step in range(4):
+        for parameter, same in zip(ours.parameters(), theirs.parameters(), strict=True):
+            parameter.grad = torch.randn_like(parameter)
+            same.grad = parameter.grad.clone()
+        if step == 2:  # as a checkpoint of before
+            optimizer = Muon(ours.parameters(), {}, weight_decay=0.1)
+            optimizer.load_state_dict(copy.deepcopy(reference.state_dict()))
+        set_learning_rate([optimizer], 0.01)
+        optimizer.step()
+        reference.step()
+    for parameter, same in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert_close(parameter, same, rtol=1e-3, atol=1e-4)
+
+
+def test_muon_makes_maps_that_are_stacked_orthogonal_each_for_itself() -> None:
+    """A step on W^Q, W^K, W^V stacked is one on each of the three; a parameter without gradient stays."""
+    network = transformer_with_gradients()
+    stacked = network.encoder.layers[0].self_attention.in_projection.weight
+    parts = [nn.Parameter(part.detach().clone()) for part in stacked.split(16)]
+    for part, gradient in zip(parts, stacked.grad.split(16), strict=True):
+        part.grad = gradient.clone()
+    alone = Muon(parts, {}, weight_decay=0.0)
+    network.decoder.layers[0].feed_forward.inner.weight.grad = None
+    still = network.decoder.layers[0].feed_forward.inner.weight.detach().clone()
+    for optimizers in ([alone], make_optimizers(network, TrainSettings(optimizer="muon"))):
+        set_learning_rate(optimizers, 0.01)
+        for optimizer in optimizers:
+            optimizer.step()
+    assert_close(stacked.detach(), torch.cat(parts).detach(), rtol=1e-2, atol=1e-4)
+    assert torch.equal(network.decoder.layers[0].feed_forward.inner.weight.detach(), still)
+
+
+@pytest.mark.parametrize("emulated", [False, True])
+def test_matrices_of_all_scales_are_made_orthogonal_in_one_batch(
+    emulated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without instructions for bf16 it computes in fp32, where it follows the polynomial to the last bits."""
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: not emulated)
+    matrices = torch.stack([torch.randn(12, 7) * scale for scale in (1e-4, 1.0, 1e5, 0.0)])
+    found = orthogonal(matrices)
+    assert found.dtype == (torch.float32 if emulated else torch.bfloat16)
+    assert (found[3] == 0).all()
+    for matrix, close in zip(matrices[:3].double(), found[:3].double(), strict=True):
+        u, s, v = torch.linalg.svd(matrix, full_matrices=False)
+        s = s / s.norm()
+        for _ in range(5):
+            s = 3.4445 * s - 4.7750 * s**3 + 2.0315 * s**5
+        tolerance = 1e-4 if emulated else 0.1
+        assert_close(close, u @ s.diag() @ v, rtol=0, atol=tolerance)
 
 
 def test_an_older_pytorch_without_muon_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
