@@ -46,7 +46,7 @@ def describe_command(argv: Sequence[str]) -> int:
 
 
 def export_command(argv: Sequence[str]) -> int:
-    """Write a model for CTranslate2 or Hugging Face, proven to translate as it does here."""
+    """Write a model for CTranslate2, Hugging Face or ONNX Runtime, proven to translate as it does here."""
     from transformer.inference.export import command  # what it needs is an extra
 
     return command.export_command(argv)

@@ -260,7 +260,7 @@ class Settings(Section):
     model: ModelSettings = ModelSettings()
     train: TrainSettings = TrainSettings()
     translate: TranslateSettings = TranslateSettings()
-    export: list[Literal["ctranslate2", "huggingface"]] = Field(
+    export: list[Literal["ctranslate2", "huggingface", "onnx"]] = Field(
         [],
         description="Programs the model is meant for: train.py says at the start what they cannot express. See "
         "docs/deployment.md.",

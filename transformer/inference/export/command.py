@@ -15,7 +15,7 @@ from tqdm import tqdm
 from data.atomic import whole_directory
 from transformer.command_line import CommandParser
 from transformer.errors import ConfigError
-from transformer.inference.export import ctranslate2, huggingface
+from transformer.inference.export import ctranslate2, huggingface, onnx
 from transformer.inference.export.card import export_card
 from transformer.inference.export.description import ExportDescription, checksums, is_export, write_description
 from transformer.inference.export.gate import Gate, Parity
@@ -27,11 +27,11 @@ from transformer.model_card import stated_licence
 from transformer.model_directory import CARD, Model, find_model, load_model
 
 HUB = "hub"
-TARGETS = {target.name: target for target in (ctranslate2.TARGET, huggingface.TARGET)}
+TARGETS = {target.name: target for target in (ctranslate2.TARGET, huggingface.TARGET, onnx.TARGET)}
 
 
 def export_command(argv: Sequence[str]) -> int:
-    """Write a model for CTranslate2 or Hugging Face, proven to translate as it does here."""
+    """Write a model for CTranslate2, Hugging Face or ONNX Runtime, proven to translate as it does here."""
     args = parse_arguments(argv)
     if args.to == HUB:
         return upload_command(args)

@@ -164,5 +164,7 @@ HUGGINGFACE = Limits(
     ),
 )
 
-LIMITS = {"ctranslate2": CTRANSLATE2, "huggingface": HUGGINGFACE}
+ONNX = Limits("ONNX Runtime", lambda settings: [], ())  # the network as it is; what searches is no part of it
+
+LIMITS = {"ctranslate2": CTRANSLATE2, "huggingface": HUGGINGFACE, "onnx": ONNX}
 """By the names that `--to` and the setting `export` take."""
