@@ -14,6 +14,7 @@ and <s> are no outcomes. A search is no part of the export; to compare it, ours 
 
 from __future__ import annotations
 
+import logging
 import shlex
 import warnings
 from collections.abc import Sequence
@@ -132,6 +133,7 @@ def write(model: Model, directory: Path, quantization: str | None) -> None:
 
 @torch.no_grad()
 def _save(graph: nn.Module, path: Path, inputs: dict[str, Tensor], outputs: list[str]) -> None:
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it tells which libraries it does not need
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that inputs share a size
         torch.onnx.export(
