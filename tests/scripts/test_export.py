@@ -256,6 +256,23 @@ def test_a_quantised_export_states_its_bleu_and_speed(call: Call, model: Path, l
     assert read_description(Path("out")).quantization == "float16"
 
 
+def test_graphs_of_onnx_are_compared_and_told_apart(call: Call, model: Path, lines: Path) -> None:
+    arguments = (model, "--to", "onnx", "--output", "out")
+    done = call("transformer", "export", *arguments, "--quantization", "int8")
+    assert done.returncode == 2
+    assert "--quantization" in done.stderr
+    done = call("transformer", "export", *arguments, "--input", lines)
+    assert done.returncode == 0, done.stderr
+    assert "7 greedy translations" in done.stdout
+    names = {"encoder.onnx", "decoder.onnx", "vocabulary.model", "export.json", "README.md"}
+    assert {path.name for path in Path("out").iterdir()} == names
+    assert "onnxruntime.InferenceSession" in Path("out/README.md").read_text()
+    assert read_description(Path("out")).parity["largest_difference"] <= 1e-4
+    done = call("translate", "--model", "out", "--input", lines)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "out: exported to onnx" in done.stderr
+
+
 def test_lines_and_references_may_be_given(call: Call, model: Path, lines: Path) -> None:
     arguments = ("--to", "ctranslate2", "--output", "out", "--input", lines)
     Path("short").write_text("one\n")

@@ -91,7 +91,10 @@ class CTranslate2Translator:
         """
         description = read_description(directory)
         if description.target != TARGET:
-            raise RunError(f"{directory}: exported to {description.target}, which this program does not run")
+            raise RunError(
+                f"{directory}: exported to {description.target}, which this program does not run: its README.md says "
+                "what does; here, translate with the model it was made from, or export that --to ctranslate2"
+            )
         settings = override(description.translate, overrides)
         if refused := fit_search(TARGET, settings)[1]:
             raise ConfigError("\n".join(refused))

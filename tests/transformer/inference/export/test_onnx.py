@@ -116,6 +116,17 @@ def test_the_graphs_declare_what_they_take_and_hold_each_weight_once(
     assert stored < 1.1 * n_parameters + 3 * len(model.tgt_vocabulary) * model.settings.d_model
 
 
+def test_weights_too_large_for_one_file_stand_beside_it_and_move_with_it(
+    model: Model, few_lines: GateLines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transformer.inference.export.onnx.LARGEST_FILE", 0)
+    exported(model, tmp_path / "before")
+    moved = (tmp_path / "before").rename(tmp_path / "after")
+    assert {path.name for path in moved.glob("*.data")} == {"encoder.onnx.data", "decoder.onnx.data"}
+    parity = Gate(model, few_lines, TARGET.impossible).check(open_export(moved))
+    assert parity.greedy_identical == parity.n_lines
+
+
 @pytest.mark.parametrize("name", ["encoder.onnx", "decoder.onnx"])
 def test_a_damaged_tensor_is_found_out(
     model: Model, opened: Opened, few_lines: GateLines, folder: Path, tmp_path: Path, name: str
