@@ -9,3 +9,10 @@ that order beside the paper. Shape letters, used in every comment and docstring 
 
 Masks are boolean and True means "may attend", everywhere.
 """
+
+import os
+
+# A thread of GNU OpenMP (PyTorch's on Linux) that waits for the others stays awake for 300,000 rounds, milliseconds.
+# Beside another program that is time nobody uses, hundreds of times per update. Fewer rounds, set before PyTorch is
+# loaded, cost nothing on a free machine (benchmarks/busy_machine.py).
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")
