@@ -73,7 +73,7 @@ class Words:
 
     def line_keys(self) -> Keys:
         """A key for each line: that of its sequence of words; 0 where there is none."""
-        return np.where(np.diff(self.starts) > 0, _sequence_keys(self.keys, self.starts), np.uint64(0))
+        return np.where(np.diff(self.starts) > 0, sequence_keys(self.keys, self.starts), np.uint64(0))
 
     def ngrams(self, n: int) -> tuple[Keys, Numbers]:
         """Keys of all runs of n words inside a line, and the line each is in."""
@@ -107,7 +107,7 @@ def words_of(lines: Sequence[str]) -> Words:
     first = np.flatnonzero(begins)
     line_ends = np.flatnonzero(codes == ord("\n"))
     starts = np.concatenate([[0], np.searchsorted(places[first], line_ends)])
-    keys = _sequence_keys(values, np.append(first, len(places)))
+    keys = sequence_keys(values, np.append(first, len(places)))
     return Words(keys, starts, kinds[first] == _WHOLE_WORD)
 
 
@@ -121,7 +121,7 @@ def _fold(lines: Sequence[str]) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint32
     return np.minimum(codes, _N_CODES - 1)
 
 
-def _sequence_keys(values: Keys, starts: Numbers) -> Keys:
+def sequence_keys(values: Keys, starts: Numbers) -> Keys:
     """One key for each run values[starts[i] : starts[i + 1]]: a polynomial in the place, then mixed."""
     if not len(values):
         return np.zeros(len(starts) - 1, np.uint64)
