@@ -13,7 +13,7 @@ from data.errors import DataError
 from data.lines import read_lines
 from data.pairs import Pair
 from data.writers import Labels
-from transformer.command_line import run_command
+from transformer.command_line import check_folders, run_command
 from transformer.errors import ConfigError
 from transformer.inference.command.arguments import PICTURES, backend, check_arguments, is_typed, parse_arguments
 from transformer.inference.command.inputs import Inputs, unequal
@@ -52,13 +52,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     elif process.size == 1:
         say(f"nothing is left to do here: of the processes that translate, the last to end writes {args.output}")
     return 0
-
-
-def check_folders(*outputs: Path | None) -> None:
-    """Raises DataError where a file is to be written into a folder that is not there."""
-    missing = [path for path in outputs if path and not path.parent.is_dir()]
-    if missing:
-        raise DataError("\n".join(f"{path}: no such folder; make it first: mkdir -p {path.parent}" for path in missing))
 
 
 def inputs_of(args: argparse.Namespace) -> Inputs:

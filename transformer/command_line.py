@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import difflib
 import errno
+import io
 import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from data.errors import DataError
@@ -28,6 +30,7 @@ _REMEDIES = {
     errno.EACCES: "check the permissions of the file and of its folder",
     errno.EPERM: "check the owner and permissions of the file and of its folder",
     errno.EROFS: "write to another folder: this one can only be read",
+    errno.EEXIST: "something else has this name: give another, or move it away",
     errno.ENOENT: "check the spelling of the path",
     errno.ENOTDIR: "a part of the path is a file where a folder is needed",
     errno.EISDIR: "this is a folder where a file is needed",
@@ -103,12 +106,27 @@ def load_settings(args: argparse.Namespace) -> Settings:
     return load_config(args.config, args.overrides)
 
 
+def check_folders(*outputs: Path | None) -> None:
+    """Raises DataError where files are to be written that cannot be: the folder is not there, or it is one itself."""
+    problems = []
+    for path in filter(None, outputs):
+        if not path.parent.is_dir():
+            problems.append(f"{path}: no such folder; make it first: mkdir -p {path.parent}")
+        elif path.is_dir():
+            problems.append(f"{path}: is a folder; name a file in it")
+    if problems:
+        raise DataError("\n".join(problems))
+
+
 def run_command(main: Callable[[], int]) -> int:
     """Run a script's main and return its exit code; what a user can cause becomes one message on stderr.
 
     2 settings or usage, 1 data, runs and the operating system, 130 Ctrl-C, 141 nobody reads the output any more. Every
     other exception is a mistake of the program's and keeps its traceback.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names of files need not be UTF-8
     try:
         code = main()
         sys.stdout.flush()  # here, where a full disk or closed pipe still gets its message

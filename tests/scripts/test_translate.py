@@ -559,6 +559,7 @@ def test_or_it_is_replaced_and_reported(untrained: Path, command: Command, tmp_p
         (["--score", "nowhere.txt"], 1, ["nowhere.txt"]),
         (["--glossary", "nowhere.txt"], 1, ["nowhere.txt"]),
         (["--output", "nowhere/out"], 1, ["nowhere/out", "mkdir"]),
+        (["--output", ".", "--alignments", "nowhere/links"], 1, [".: is a folder", "nowhere/links", "mkdir"]),
         (["--n-best", "2"], 2, ["--format text", "2 translations", "tsv or jsonl"]),
         (["--n-best", "2", "translate.n_best=3", "--format", "tsv"], 2, ["--n-best 2", "translate.n_best=3"]),
         (["--output", "both", "--alignments", "both"], 2, ["--output", "--alignments", "both"]),

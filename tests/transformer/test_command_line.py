@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from data.errors import DataError
-from transformer.command_line import CommandParser, add_config_arguments, load_settings, run_command
+from transformer.command_line import CommandParser, add_config_arguments, check_folders, load_settings, run_command
 from transformer.errors import ConfigError, RunError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -183,3 +183,17 @@ def test_control_c_exits_130_with_one_word() -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (130, b"interrupted\n")
+
+
+def test_names_of_files_that_are_not_utf_8_can_be_printed() -> None:
+    process = _start(0, r"print('caf\udce9')", stdout=subprocess.PIPE)
+    assert process.communicate(timeout=60) == (b"caf\\udce9\n", b"")
+
+
+def test_files_that_could_not_be_written_are_named_all_at_once(tmp_path: Path) -> None:
+    check_folders(None, tmp_path / "new", Path("/dev/null"))
+    with pytest.raises(DataError) as caught:
+        check_folders(tmp_path / "no" / "new", tmp_path, tmp_path / "new")
+    first, second = str(caught.value).split("\n")
+    assert first == f"{tmp_path / 'no' / 'new'}: no such folder; make it first: mkdir -p {tmp_path / 'no'}"
+    assert second.startswith(f"{tmp_path}: is a folder")

@@ -75,6 +75,7 @@ def test_describe_prints_the_table_of_the_config_with_its_overrides(command: Com
 def test_attention_translates_and_draws_what_the_decoder_looked_at(
     command: Command, model: Path, tmp_path: Path
 ) -> None:
+    (tmp_path / "new").mkdir()
     result = command("attention", "--model", model, "--sentence", SENTENCE, "--output", "new/picture.svg")
     translator = Translator.load(model, "cpu")
     translation = translator.translate([SENTENCE])[0]
@@ -169,6 +170,9 @@ def test_help_lists_the_commands(command: Command) -> None:
         (["report", "none"], 1, ["none", "no such folder"]),
         (["report", "MODEL"], 1, ["is no run", "settings.yaml"]),
         (["report", "a", "a"], 2, ["named twice"]),
+        (["report", "MODEL", "--output", "no/page.html"], 1, ["no/page.html: no such folder", "mkdir -p no"]),
+        (["report", "MODEL", "--output", "."], 1, [".: is a folder"]),
+        (["attention", "--model", "none", "--sentence", "a", "--output", "no/a.png"], 1, ["no/a.png", "mkdir -p no"]),
         (["report", *"abcdefg"], 2, ["7 runs: at most 6"]),
         (["attention", "--model", "MODEL", "--sentence", " "], 2, ["blank"]),
         (["attention", "--model", "MODEL", "--sentence", "a", "--layer", "3"], 2, ["layer 3", "1", "2"]),

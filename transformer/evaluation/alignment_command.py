@@ -10,10 +10,9 @@ from pathlib import Path
 from tqdm import tqdm
 
 from data.corpora import FileSource, read_pairs
-from data.errors import DataError
 from data.lines import write_lines
 from data.pairs import Pair
-from transformer.command_line import CommandParser
+from transformer.command_line import CommandParser, check_folders
 from transformer.evaluation.alignment_error import LinkCounts, count_links
 from transformer.evaluation.gold_alignments import Gold, read_gold
 from transformer.inference.links import Links, pharaoh
@@ -25,8 +24,7 @@ MEAN = "mean"
 def align_command(argv: Sequence[str]) -> int:
     """Align the words of given translations, and compare with the alignments of people."""
     args = _parse(argv)
-    if args.output and not args.output.parent.is_dir():
-        raise DataError(f"{args.output}: no such folder; make it first: mkdir -p {args.output.parent}")
+    check_folders(args.output)
     pairs = list(read_pairs(FileSource(args.src, args.tgt)))
     gold = None
     if args.gold:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from transformer.command_line import CommandParser
+from transformer.command_line import CommandParser, check_folders
 from transformer.errors import ConfigError
 from transformer.evaluation.alignment_plot import AlignedWords, draw_alignment
 from transformer.evaluation.attention_grid import draw_every_head
@@ -35,6 +35,7 @@ def attention_command(argv: Sequence[str]) -> int:
     if problems:
         raise ConfigError("\n".join(problems))
     check_suffix(args.output)
+    check_folders(args.output)
     translation, drawn = _draw_links(args) if args.kind == "alignment" else _draw_weights(args)
     print(f"{args.sentence}\n{translation}\nwrote {args.output}")
     for note in drawn.notes:

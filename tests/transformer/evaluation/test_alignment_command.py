@@ -90,6 +90,7 @@ def _from_1(gold: str) -> str:
         (["--tgt", "none"], None, 1, ["none"]),
         (["--gold", "none"], None, 1, ["none"]),
         (["--output", "no/such/links"], None, 1, ["no/such/links", "mkdir"]),
+        (["--output", ".", "--model", "none"], None, 1, [".: is a folder"]),
         ([], "0-0\n", 1, ["gold has 1 lines", "the test set has 4"]),
         ([], "0-0\n0-0\n\n\n", 1, ["gold, line 2: 0-0", "has no words"]),
         ([], "0-3\n\n\n\n", 1, ["gold, line 1: 0-3", "target word 3", "0 to 2", "--gold-from 1"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from transformer.command_line import CommandParser
+from transformer.command_line import CommandParser, check_folders
 from transformer.evaluation.report.page import save_report
 
 
@@ -17,5 +17,6 @@ def report_command(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="the page, elsewhere")
     args = parser.parse_args(argv)
+    check_folders(args.output)
     print(f"wrote  {save_report(args.runs, args.output)}")
     return 0
