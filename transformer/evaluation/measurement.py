@@ -14,7 +14,7 @@ from transformer.evaluation import breakdown
 from transformer.evaluation.comet import Comet
 from transformer.evaluation.flaws import Translated, find_flaws
 from transformer.evaluation.language_check import doubts_about
-from transformer.evaluation.metrics import literature_bleu, literature_form, why_zero
+from transformer.evaluation.metrics import check_counts, literature_bleu, literature_form, why_zero
 from transformer.evaluation.results import Bucket, Evaluation, Figure, Sentence
 from transformer.evaluation.sentence_statistics import Statistics, count
 from transformer.evaluation.significance import RESAMPLES, SEED, confidence_intervals
@@ -62,14 +62,10 @@ class Measures:
         """The statistics of every metric, by the keys of `results.METRICS`.
 
         Raises:
-            DataError: the numbers of lines differ; or COMET is to judge without sources.
+            DataError: the numbers of lines differ, or there are none; or COMET is to judge without sources.
             ConfigError, RunError: as `tokenization.load_metrics`.
         """
-        if len(hypotheses) != len(test):  # sacrebleu would cut the longer one in silence
-            raise DataError(
-                f"{len(hypotheses)} hypotheses but {len(test)} references in {test.name}: line N of one must translate "
-                "line N of the other. Nothing was scored"
-            )
+        check_counts(hypotheses, test.references[0])
         found = count(load_metrics(self.tokenizer_used, self.tgt_lang), hypotheses, test.references)
         if self.comet:
             if test.src is None:

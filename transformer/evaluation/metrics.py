@@ -102,24 +102,8 @@ def why_zero(bleu: BLEUScore) -> str:
     return "BLEU is 0 because the hypotheses are far shorter than the references."
 
 
-def literature_score(hypotheses: Sequence[str], references: Sequence[str], language: str) -> tuple[float, str]:
-    """BLEU and its signature in the form of many papers: both sides lower-cased and tokenised with Moses' rules.
-
-    Such figures (Multi30k, IWSLT14) are not comparable with `score`'s, and only here to stand beside published ones.
-
-    Raises:
-        DataError: the numbers of lines differ, or there are none.
-        ConfigError: sacremoses is not installed.
-    """
-    check_counts(hypotheses, references)
-    bleu = literature_bleu()
-    tokenised = [literature_form(side, language) for side in (hypotheses, references)]
-    result = bleu.corpus_score(tokenised[0], [tokenised[1]])
-    return result.score, str(bleu.get_signature())
-
-
 def literature_bleu() -> BLEU:
-    """For lines in `literature_form`."""
+    """For lines in `literature_form`; its figures stand beside published ones (Multi30k, IWSLT14), and no others."""
     # force: the lines end in a separated full stop on purpose. lowercase: changes nothing, but the signature says so.
     return BLEU(tokenize="none", lowercase=True, effective_order=False, force=True)
 

@@ -14,6 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics.base import Metric, Signature
 from sacrebleu.metrics.bleu import BLEU
+from tqdm import tqdm
+
+_AT_ONCE = 100  # lines
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
@@ -67,5 +70,13 @@ class Statistics:
 def count(
     metrics: Mapping[str, Metric], hypotheses: Sequence[str], references: Sequence[Sequence[str]]
 ) -> dict[str, Statistics]:
-    """The statistics of several metrics."""
-    return {name: Statistics.of(metric, hypotheses, references) for name, metric in metrics.items()}
+    """The statistics of several metrics, with a bar where it takes long: TER is slow."""
+    found: dict[str, list[Floats]] = {name: [] for name in metrics}
+    with tqdm(total=len(hypotheses), desc="scoring", unit=" lines", disable=None, delay=2) as bar:
+        for first in range(0, len(hypotheses), _AT_ONCE):
+            lines = slice(first, first + _AT_ONCE)
+            part, sides = hypotheses[lines], [side[lines] for side in references]
+            for name, metric in metrics.items():
+                found[name].append(Statistics.of(metric, part, sides).counts)
+            bar.update(len(part))
+    return {name: Statistics(metric, np.concatenate(found[name])) for name, metric in metrics.items()}

@@ -14,10 +14,20 @@ from sacremoses import MosesTokenizer
 
 from data.errors import DataError
 from transformer.errors import ConfigError
-from transformer.evaluation.metrics import Scores, literature_score, score
+from transformer.evaluation.measurement import Measures, Output, measure
+from transformer.evaluation.metrics import Scores, score
+from transformer.evaluation.results import Figure
+from transformer.evaluation.test_sets import TestSet
 
 REFERENCE = ["I can't see the boss's car, sir.", "It costs $5.00 (about 4 euros)."]
 HYPOTHESIS = ["I can't see the car of the boss, sir.", "It costs 5.00 dollars (about 4 euros)."]
+
+
+def literature_figure(hypotheses: list[str], references: list[str]) -> Figure:
+    test = TestSet("news", None, [references])
+    figure = measure(test, Output(hypotheses), Measures("de", "en", literature=True))[0].literature
+    assert figure is not None
+    return figure
 
 
 def test_scores_equal_those_of_sacrebleus_command_line(tmp_path: Path) -> None:
@@ -39,14 +49,15 @@ def test_scores_equal_those_of_sacrebleus_command_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("n_hypotheses", "n_references"), [(2, 3), (3, 2)])
 def test_b1_unequal_numbers_of_lines_are_an_error_with_both_numbers(n_hypotheses: int, n_references: int) -> None:
     lines = ["The dog bit the man.", "It was not a surprise.", "The man bit him first."]
-    for scorer in (score, lambda hyps, refs: literature_score(hyps, refs, "en")):
+    for scorer in (score, literature_figure):
         with pytest.raises(DataError, match=f"{n_hypotheses} hypotheses but {n_references} references"):
             scorer(lines[:n_hypotheses], lines[:n_references])
 
 
 def test_no_lines_at_all_are_an_error() -> None:
-    with pytest.raises(DataError, match="nothing to score"):
-        score([], [])
+    for scorer in (score, literature_figure):
+        with pytest.raises(DataError, match="nothing to score"):
+            scorer([], [])
 
 
 def test_b2_corpus_bleu_without_any_4_gram_is_0_with_a_note() -> None:
@@ -112,14 +123,14 @@ def test_empty_references_leave_the_ratio_undefined_and_still_print() -> None:
 
 
 def test_the_literature_form_is_bleu_of_lower_cased_moses_tokens() -> None:
-    bleu, signature = literature_score(HYPOTHESIS, REFERENCE, "en")
+    found = literature_figure(HYPOTHESIS, REFERENCE)
     tokenise = MosesTokenizer("en").tokenize
     sides = [[" ".join(tokenise(line.lower())) for line in side] for side in (HYPOTHESIS, REFERENCE)]
     expected = sacrebleu.corpus_bleu(sides[0], [sides[1]], tokenize="none", force=True)
-    assert bleu == pytest.approx(expected.score)
-    assert "case:lc" in signature
-    assert "tok:none" in signature
-    assert literature_score([line.upper() for line in HYPOTHESIS], REFERENCE, "en")[0] == pytest.approx(bleu)
+    assert found.score == pytest.approx(expected.score)
+    assert "case:lc" in found.signature
+    assert "tok:none" in found.signature
+    assert literature_figure([line.upper() for line in HYPOTHESIS], REFERENCE).score == pytest.approx(found.score)
 
 
 def test_the_literature_form_names_the_package_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +143,7 @@ def test_the_literature_form_names_the_package_it_lacks(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(ConfigError, match="pip install sacremoses"):
-        literature_score(HYPOTHESIS, REFERENCE, "en")
+        literature_figure(HYPOTHESIS, REFERENCE)
 
 
 def test_scores_cannot_be_changed() -> None:

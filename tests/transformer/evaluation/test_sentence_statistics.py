@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sacrebleu
 
+from transformer.evaluation import sentence_statistics
 from transformer.evaluation.sentence_statistics import count
 from transformer.evaluation.tokenization import load_metrics
 
@@ -28,3 +29,13 @@ def test_sentences_alone_have_the_figures_of_sacrebleus_sentence_mode() -> None:
         assert statistics["bleu"].of_each()[line] == pytest.approx(sacrebleu.sentence_bleu(pair[0], [pair[1]]).score)
         assert statistics["chrf"].of_each()[line] == pytest.approx(sacrebleu.sentence_chrf(pair[0], [pair[1]]).score)
     assert statistics["bleu"].of_each()[3] == pytest.approx(100), "two words are enough for the effective order"
+
+
+def test_lines_are_counted_in_pieces_as_sacrebleu_counts_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sentence_statistics, "_AT_ONCE", 3)
+    references = [REFERENCE, REFERENCE[::-1]]
+    statistics = count(load_metrics("13a", "en"), HYPOTHESIS, references)
+    for name, metric in load_metrics("13a", "en").items():
+        expected = metric.corpus_score(HYPOTHESIS, references).score
+        assert statistics[name].figure() == pytest.approx(expected)
+        assert statistics[name].signature() == str(metric.get_signature())
