@@ -11,12 +11,21 @@ from urllib.parse import quote
 
 from transformer.command_line import run_command
 from transformer.device import choose_device
-from transformer.evaluation.arguments import parse_arguments
+from transformer.evaluation.arguments import compares_runs, parse_arguments
 from transformer.evaluation.comet import Comet
 from transformer.evaluation.comparison import MEANING, compared_files, evaluated_runs, format_comparison
-from transformer.evaluation.measurement import Measures, check, doubts_about_output, doubts_about_test, measure
-from transformer.evaluation.results import save_evaluation
-from transformer.evaluation.systems import System, Wanted, distinct_names, file_systems, is_run, model_system
+from transformer.evaluation.measurement import Measures, Output, check, doubts_about_output, doubts_about_test, measure
+from transformer.evaluation.results import make_folder, save_evaluation
+from transformer.evaluation.systems import (
+    System,
+    Times,
+    Wanted,
+    distinct_names,
+    file_systems,
+    is_run,
+    model_system,
+    times_of_rarest_words,
+)
 from transformer.evaluation.tables import Row, format_evaluations, format_examples
 from transformer.model_directory import find_model, write_card
 
@@ -30,10 +39,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     systems = find_systems(args)
     comet = load_comet(args)
     plans = [(system, measures_of(args, system, comet)) for system in systems]
+    for folder in filter(None, (system.folder for system in systems)):
+        make_folder(folder)
     say(doubt for system, measures in plans for test in system.tests for doubt in doubts_about_test(test, measures))
     rows, written = [], []
-    for system, measures in plans:
-        found, paths = evaluate(system, measures, args.examples, alone=len(systems) == 1)
+    for (system, measures), times in zip(plans, times_of_rarest_words(systems), strict=True):
+        found, paths = evaluate(system, measures, times, args.examples, alone=len(systems) == 1)
         rows += found
         written += paths
     write_cards(args)
@@ -80,12 +91,14 @@ def measures_of(args: argparse.Namespace, system: System, comet: Comet | None) -
     return measures
 
 
-def evaluate(system: System, measures: Measures, n_examples: int, alone: bool) -> tuple[list[Row], list[list[Path]]]:
+def evaluate(
+    system: System, measures: Measures, times: Times, n_examples: int, alone: bool
+) -> tuple[list[Row], list[list[Path]]]:
     """Translate, score and write every test set of a system; returns what is to be printed, and what was written."""
     rows, written = [], []
-    for test, output, times in zip(system.tests, system.translate(), system.rarest_words(), strict=True):
+    for test, output, of_words in zip(system.tests, system.translate(), times, strict=True):
         say(doubts_about_output(test.name if alone else f"{test.name} by {system.name}", output, measures))
-        evaluation, sentences = measure(test, output, measures, times)
+        evaluation, sentences = measure(test, output, measures, of_words)
         rows.append(Row(evaluation, "" if alone else system.name))
         if system.folder:
             written.append(save_evaluation(system.folder, evaluation, sentences))
@@ -96,13 +109,15 @@ def evaluate(system: System, measures: Measures, n_examples: int, alone: bool) -
 
 def compare(args: argparse.Namespace) -> None:
     """Print, for every test set, whether each system differs from the first by more than chance."""
-    if args.reference or args.test:
+    if compares_runs(args):
+        found = evaluated_runs(args.compare, args.tokenize, args.test)
+    else:
         systems = find_systems(args)
         measures = measures_of(args, systems[0], None)
-        say(doubts_about_test(systems[0].tests[0], measures))
-        found = compared_files(systems, measures)
-    else:
-        found = evaluated_runs(args.compare, args.tokenize)
+        found = [compared_files(systems, measures)]
+        say(doubts_about_test(found[0].test, measures))
+        for name, hypotheses in found[0].hypotheses.items():
+            say(doubts_about_output(f"{found[0].test.name} by {name}", Output(hypotheses), measures))
     comet = load_comet(args)
     for one in found:
         print(format_comparison(replace(one, measures=replace(one.measures, comet=comet))), end="\n\n")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import pytest
 import torch
@@ -21,8 +23,10 @@ from data.prepared import load_prepared
 from transformer.command_line import run_command
 from transformer.config import ModelSettings, Settings, TranslateSettings
 from transformer.config_file import save_settings
+from transformer.evaluation import systems
 from transformer.evaluation.metrics import score
 from transformer.evaluation.results import load_evaluation, load_sentences
+from transformer.evaluation.word_frequency import rarest_words
 from transformer.inference.translator import Translator
 from transformer.model import Transformer
 from transformer.model_directory import Model, save_model
@@ -227,12 +231,21 @@ def test_b6_empty_lines_count(command: Command, tmp_path: Path, hypothesis: str,
         (["--compare", "runs/tiny", "runs/none"], 1, ["runs/none: no such folder"]),
         (["--compare", "runs/tiny", "prepared"], 1, ["prepared: not evaluated yet", "--model prepared"]),
         (["--compare", "runs/tiny", "runs/tiny"], 2, ["the same one twice"]),
+        (["--compare", "a", "b", "--test", "x.xml", "y.xml", "--languages", "en-de"], 2, ["one test set"]),
+        (["--compare", "a", "b", "--reference", "c", "--test", "wmt14/en-de"], 2, ["one test set"]),
+        (["--compare", "runs/tiny", "runs/other", "--languages", "en-de"], 2, ["--languages is for files"]),
+        (["--compare", "runs/tiny", "runs/other", "--reference", "a"], 2, ["--reference is for files"]),
+        (["--compare", "a", "b", "--languages", "en-de"], 1, ["a: no such folder", "--reference", "--test"]),
+        (["--model", "."], 1, [".: holds no model"]),
+        (["--model", "", "runs/tiny"], 1, [".: holds no model"]),
+        (["--model", "runs/tiny", "--output", "news.en"], 1, ["news.en: File exists; something else has this name"]),
+        (["--model", "runs/tiny", "--output", "news.en/out"], 1, ["news.en/out: Not a directory"]),
         (["--model", "runs/tiny", "--src", "a"], 2, ["--src needs --reference"]),
         (["--model", "runs/tiny", "--reference", "evaluate.py"], 1, ["evaluate.py"]),
         (["--model", "runs/tiny", "--domains", "a"], 2, ["--domains"]),
         (["--model", "runs/tiny", "--test", "wmt14/ful"], 1, ["wmt14/ful", "wmt14/full"]),
         (["--model", "runs/tiny", "--test", "news", "news"], 2, ["two test sets of one name"]),
-        (["--model", "runs/tiny", "--tokenize", "14a"], 2, ["--tokenize 14a", "13a"]),
+        (["--model", "runs/tiny", "--tokenize", "14a"], 2, ["--tokenize 14a: no such tokeniser, did you mean 13a?"]),
         (["--model", "runs/tiny", "--languages", "english"], 2, ["--languages english", "en-de"]),
         (["--hypothesis", "a", "--test", "wmt14"], 2, ["--languages"]),
         (["--model", "runs/tiny", "--exampels", "3"], 2, ["--exampels", "--examples"]),
@@ -289,6 +302,58 @@ def test_several_models_stand_beside_each_other_and_are_compared_afterwards(work
         evaluation = load_evaluation(workplace / "runs/other/translations", name)
         assert evaluation.n_lines == n
         assert f"{evaluation.metrics['chrf'].score:.2f}" in compared.out
+
+
+def test_a_test_set_of_runs_that_are_compared_can_be_named(command: Command) -> None:
+    command("--model", "runs/tiny", "runs/other")
+    compared = command("--compare", "runs/tiny", "runs/other", "--test", "news")
+    assert compared.code == 0, compared.err
+    assert re.findall(r"^(.*), \d+ lines", compared.out, re.MULTILINE) == ["news"]
+    result = command("--compare", "runs/tiny", "runs/other", "--test", "news", "talks")
+    assert (result.code, result.out) == (1, "")
+    assert "--test talks: not all were evaluated on it; they were on held/out, news" in result.err
+
+
+def test_the_training_text_is_counted_once_for_models_of_the_same_data(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = []
+
+    def count(lines: Sequence[str], *data: Any) -> Any:
+        counted.append(len(lines))
+        return rarest_words(lines, *data)
+
+    monkeypatch.setattr(systems, "rarest_words", count)
+    assert command("--model", "runs/tiny", "runs/other").code == 0
+    assert counted == [sum(TESTS.values())]
+    buckets = [load_evaluation(Path("runs", run, "translations"), "news").breakdown for run in ("tiny", "other")]
+    for found in buckets:
+        assert [(bucket.label, bucket.n_lines) for bucket in found["rarest word"]] == [("never", 5)]
+
+
+@pytest.mark.parametrize("output", [[], ["--output", "out"]])
+def test_where_nothing_can_be_written_nothing_is_translated(
+    command: Command, monkeypatch: pytest.MonkeyPatch, output: list[str]
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
+    monkeypatch.setattr(Translator, "load", lambda *_, **__: pytest.fail("the model was loaded"))
+    result = command("--model", "runs/tiny", *output)
+    assert (result.code, result.out) == (1, "")
+    assert f"{'out' if output else 'runs/tiny/translations'}: Permission denied; check" in result.err
+
+
+def test_names_of_files_that_are_not_utf_8_are_spelled(command: Command, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    files = [write(folder / os.fsdecode(name), "The cat sat on the mat.\n") for name in (b"\xe9.en", b"\xe8.en")]
+    result = command("--hypothesis", *files, "--reference", files[0], "--output", folder)
+    assert result.code == 0, result.err
+    assert [line.split()[:2] for line in result.out.splitlines()[1:3]] == [
+        [r"\xe9", rf"\x{x}.en"] for x in ("e9", "e8")
+    ]
+    assert "caf\\udce9" in result.out
+    for name in (r"\xe9.en", r"\xe8.en"):
+        assert load_evaluation(folder / quote(name), r"\xe9").n_lines == 1
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "another"])
@@ -349,10 +414,11 @@ def test_several_files_of_translations_stand_beside_each_other(command: Command,
     reference = write(tmp_path / "ref.en", "The cat sat on the mat.\n")
     files = [write(tmp_path / name, text) for name, text in (("a", "The cat sat on the mat.\n"), ("b", "A cat sat.\n"))]
     out = command("--hypothesis", *files, "--reference", reference, "--output", tmp_path / "out").out
+    expected = score(["A cat sat."], ["The cat sat on the mat."]).bleu
     assert [line.split()[:3] for line in out.splitlines()[1:3]] == [
         ["ref", "a", "100.00"],
-        ["ref", "b", "0.00"],
-    ] or True
+        ["ref", "b", f"{expected:.2f}"],
+    ]
     for name in "ab":
         evaluation = load_evaluation(tmp_path / "out" / name, "ref")
         assert load_sentences(tmp_path / "out" / name, evaluation)[0].src is None
@@ -395,6 +461,16 @@ def test_wmt_xml_gives_its_references_that_are_whole_and_its_domains(
     evaluation = load_evaluation(workplace / "runs/tiny/translations", "set")
     assert evaluation.metrics["bleu"].signature.startswith("nrefs:1|")
     assert [(b.label, b.n_lines) for b in evaluation.breakdown["domain"]] == [("news", 4), ("social", 4)]
+
+
+def test_wmt_xml_without_segments_is_refused_as_an_empty_file_is(command: Command, tmp_path: Path) -> None:
+    document = '<doc id="d" origlang="en"><src lang="en"><p/></src><ref lang="de" translator="A"><p/></ref></doc>'
+    path = write(tmp_path / "set.xml", f'<dataset id="s">{document}</dataset>\n')
+    hypothesis = write(tmp_path / "out", "Eine Zeile.\n")
+    for system in ("--model", "runs/tiny"), ("--hypothesis", hypothesis, "--languages", "en-de"):
+        result = command(*system, "--test", path)
+        assert (result.code, result.out) == (1, "")
+        assert f"{path}: is empty: 0 lines" in result.err
 
 
 def test_sgm_files_are_scored_segment_by_segment(command: Command, tmp_path: Path) -> None:
@@ -473,6 +549,18 @@ def test_tokenised_text_is_warned_about(command: Command, tmp_path: Path) -> Non
     for hypothesis, reference, what in ((tokenised, raw, "translations"), (raw, tokenised, "references")):
         assert f"the {what} of" in (error := command("--hypothesis", hypothesis, "--reference", reference).err)
         assert "seem to be tokenised" in error
+
+
+def test_files_that_are_compared_are_looked_at_like_those_that_are_scored(command: Command, tmp_path: Path) -> None:
+    english = "The man crossed the street with his old dog yesterday.\nThe weather was fine.\n"
+    german = "Der Mann ging gestern mit seinem alten Hund über die Straße.\nDas Wetter war schön.\n"
+    texts = {"good": german, "spaced": german.replace(".", " ."), "wrong": english, "ref": german}
+    good, spaced, wrong, reference = (write(tmp_path / name, text) for name, text in texts.items())
+    result = command("--compare", good, spaced, wrong, "--reference", reference, "--languages", "en-de")
+    assert result.code == 0, result.err
+    assert "the translations of ref by spaced seem to be tokenised" in result.err
+    assert "the translations of ref by wrong look like en and not de" in result.err
+    assert "good" not in result.err
 
 
 def test_the_literatures_form_is_labelled_and_beside_the_real_one(command: Command, tmp_path: Path) -> None:

@@ -23,11 +23,16 @@ examples:
   evaluate.py --hypothesis out.zh --reference news.zh --src news.en
       translations from anywhere
   evaluate.py --compare runs/a runs/b
-      is b better than a? Of what has been evaluated before
+      is b better than a? Of what has been evaluated before; --test NAME takes one of its test sets
   evaluate.py --compare a.de b.de --reference news.de
       the same of translations from anywhere
 """
 _LANGUAGES = re.compile(r"[A-Za-z]{2,3}(_\w+)?-[A-Za-z]{2,3}(_\w+)?")
+
+
+def compares_runs(args: argparse.Namespace) -> bool:
+    """Whether `--compare` is of evaluated runs, and not of files of translations."""
+    return any(path.is_dir() for path in args.compare) or not (args.reference or args.test)
 
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -123,23 +128,31 @@ def _contradictions(args: argparse.Namespace) -> list[str]:
         problems.append(f"give one of --model DIR, --hypothesis FILE and --compare RUN RUN{given}")
     if args.hypothesis and len(args.test) + bool(args.reference) != 1:
         problems.append("--hypothesis needs one test set: --reference FILE, or --test NAME")
-    if args.compare and len(args.compare) < 2:
-        problems.append("--compare needs two systems, the first of which is the baseline")
+    if args.compare:
+        problems += _contradictions_of_comparison(args)
     if args.src and not args.reference:
         problems.append("--src needs --reference; translate.py translates without one")
-    if args.domains and len(args.test) + bool(args.reference) != 1:
+    if args.domains and not args.compare and len(args.test) + bool(args.reference) != 1:
         problems.append("--domains is of one test set: give --reference or one --test NAME")
     if args.overrides and not args.model:
         problems.append(f"{' '.join(args.overrides)}: nothing is translated here")
     if args.data and not args.model:
         problems.append("--data is for --model")
-    if args.compare:
-        no_use = [name for name in ("domains", "literature", "output", "examples") if vars(args)[name]]
-        problems += [f"--{name} is not for --compare" for name in no_use]
     if args.languages and not _LANGUAGES.fullmatch(args.languages):
         problems.append(f"--languages {args.languages}: give two codes, such as en-de")
-    if args.tokenize and args.tokenize not in TOKENIZERS:
-        problems.append(f"--tokenize {args.tokenize}: no such tokeniser. There are {', '.join(TOKENIZERS)}")
     if args.examples < 0:
         problems.append(f"--examples {args.examples}: at least 0")
+    return problems
+
+
+def _contradictions_of_comparison(args: argparse.Namespace) -> list[str]:
+    no_use = [name for name in ("domains", "literature", "output", "examples") if vars(args)[name]]
+    problems = [f"--{name} is not for --compare" for name in no_use]
+    if len(args.compare) < 2:
+        problems.append("--compare needs two systems, the first of which is the baseline")
+    if any(path.is_dir() for path in args.compare):
+        no_use = [name for name in ("src", "reference", "languages") if vars(args)[name]]
+        problems += [f"--{name} is for files of translations: runs know theirs" for name in no_use]
+    elif len(args.test) + bool(args.reference) > 1:
+        problems.append("--compare of files needs one test set: --reference FILE, or --test NAME")
     return problems

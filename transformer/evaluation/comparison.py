@@ -26,12 +26,12 @@ class Compared:
     hypotheses: dict[str, list[str]]
 
 
-def evaluated_runs(paths: Sequence[Path], tokenizer: str | None) -> list[Compared]:
-    """The test sets on which all runs have been evaluated.
+def evaluated_runs(paths: Sequence[Path], tokenizer: str | None, wanted: Sequence[str] = ()) -> list[Compared]:
+    """The test sets on which all runs have been evaluated; of them those that are wanted, if any are named.
 
     Raises:
         ConfigError: the same run twice.
-        RunError: a run that has not been evaluated, or is damaged; no test set in common.
+        RunError: a run that has not been evaluated, or is damaged; no test set in common, or not one that is wanted.
         DataError: a test set whose sentences are not the same in all runs.
     """
     folders = {name: _results_of(path) for name, path in zip(distinct_names(paths), paths, strict=True)}
@@ -40,18 +40,20 @@ def evaluated_runs(paths: Sequence[Path], tokenizer: str | None) -> list[Compare
     if not common:
         there = "; ".join(f"{name}: {', '.join(found)}" for name, found in zip(folders, names, strict=True))
         raise RunError(f"no test set on which all were evaluated: {there}. Run evaluate.py --model with both")
-    return [_load(name, folders, tokenizer) for name in common]
+    if missing := [name for name in wanted if name not in common]:
+        raise RunError(f"--test {' '.join(missing)}: not all were evaluated on it; they were on {', '.join(common)}")
+    return [_load(name, folders, tokenizer) for name in common if name in (wanted or common)]
 
 
-def compared_files(systems: Sequence[System], measures: Measures) -> list[Compared]:
+def compared_files(systems: Sequence[System], measures: Measures) -> Compared:
     """Files of translations of one test set."""
     hypotheses = {system.name: next(system.translate()).hypotheses for system in systems}
-    return [Compared(systems[0].tests[0], measures, hypotheses)]
+    return Compared(systems[0].tests[0], measures, hypotheses)
 
 
 def _results_of(path: Path) -> Path:
     if not path.is_dir():
-        raise RunError(f"{path}: no such folder; --compare takes runs, or files of translations with --reference")
+        raise RunError(f"{path}: no such folder; --compare takes runs, or files with --reference or --test")
     of_run = path / "translations"
     for folder in [of_run] if is_run(path) else [of_run, path]:  # --output of evaluate.py is no run
         if folder.is_dir() and find_evaluations(folder):

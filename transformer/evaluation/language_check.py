@@ -43,7 +43,7 @@ def seeming_language(lines: Sequence[str], expected: str, other: str) -> str | N
     if code not in known_languages():
         return None
     scorer = LanguageScorer([code, *LARGEST, *({primary(other)} & known_languages())])
-    chosen = [line for line in lines[:: -(-len(lines) // _LOOKED_AT)] if any(map(str.isalpha, line))]
+    chosen = [line for line in lines[:: -(-len(lines) // _LOOKED_AT) or 1] if any(map(str.isalpha, line))]
     blocks = [" ".join(chosen[first : first + _TOGETHER]) for first in range(0, len(chosen), _TOGETHER)]
     if not blocks:
         return None

@@ -9,7 +9,9 @@ NAME.json is written last and goes first, so that it never stands beside the sen
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -93,9 +95,16 @@ def result_path(directory: Path, test_set: str, suffix: str) -> Path:
     return directory / f"{quote(test_set, safe=' ')}.{suffix}"
 
 
+def make_folder(directory: Path) -> None:
+    """Make the folder for results, before hours of work depend on it. Raises OSError where they cannot be written."""
+    directory.mkdir(parents=True, exist_ok=True)
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(directory))
+
+
 def save_evaluation(directory: Path, evaluation: Evaluation, sentences: Sequence[Sentence]) -> list[Path]:
     """Write the three files, each whole or not at all; returns their paths. Raises OSError."""
-    directory.mkdir(parents=True, exist_ok=True)
+    make_folder(directory)
     name = evaluation.test_set
     text, rows, figures = (result_path(directory, name, suffix) for suffix in (evaluation.tgt_lang, "jsonl", "json"))
     figures.unlink(missing_ok=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +29,7 @@ from transformer.evaluation.test_sets import (
     prepared_tests,
     read_side,
     with_domains,
+    writable,
 )
 from transformer.evaluation.word_frequency import rarest_words
 from transformer.inference.translation import Translation
@@ -34,6 +37,8 @@ from transformer.inference.translator import Translator
 from transformer.model_directory import find_model, stored_languages, stored_translate_settings, vocabulary_hashes
 
 Languages = tuple[str, str]
+Times = list[npt.NDArray[np.int64] | None]
+"""For each test set, how often the rarest word of each sentence is in the training text: (N,); None: not known."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +58,6 @@ class System:
     prepared: Prepared | None
     translate: Callable[[], Iterator[Output]]
 
-    def rarest_words(self) -> list[npt.NDArray[np.int64] | None]:
-        """How often the rarest word of each sentence is in the training text, for each test set; None: not known."""
-        if self.prepared is None:
-            return [None] * len(self.tests)
-        sources = [test.src or [] for test in self.tests]
-        lines = [line for src in sources for line in src]
-        times = rarest_words(lines, self.prepared.train.src, self.prepared.src_vocabulary)
-        return list(np.split(times, np.cumsum([len(src) for src in sources])[:-1]))
-
 
 @dataclass(frozen=True)
 class Wanted:
@@ -78,6 +74,21 @@ class Wanted:
     references: Sequence[Path]
     domains: Path | None
     languages: Languages | None
+
+
+def times_of_rarest_words(systems: Sequence[System]) -> Iterator[Times]:
+    """Those of each system; counted once for systems of the same data and test sets."""
+    known: dict[tuple[Path, tuple[str, ...]], npt.NDArray[np.int64]] = {}
+    for system in systems:
+        if system.prepared is None:
+            yield [None] * len(system.tests)
+            continue
+        sources = [test.src or [] for test in system.tests]
+        lines = tuple(chain.from_iterable(sources))
+        key = system.prepared.directory, lines
+        if key not in known:
+            known[key] = rarest_words(lines, system.prepared.train.src, system.prepared.src_vocabulary)
+        yield list(np.split(known[key], np.cumsum([len(src) for src in sources])[:-1]))
 
 
 def model_system(
@@ -249,10 +260,12 @@ def _log_prob_per_token(translation: Translation, translator: Translator) -> flo
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:
-    """The shortest ends of paths that tell them apart: base, base-2; or a/base, b/base."""
-    longest = max(len(path.parts) for path in paths)
-    for n in range(1, longest + 1):
-        names = ["/".join(path.parts[-n:]) for path in paths]
-        if len(set(names)) == len(names):
-            return names
-    raise ConfigError(f"{', '.join(map(str, paths))}: the same one twice; name each once")
+    """The shortest end of each path that no other has: base, base-2; or a/base, b/base."""
+    whole = [Path(os.path.normpath(path.absolute())).parts for path in paths]  # "." has no name, and ".." is none
+    if len(set(whole)) < len(whole):
+        raise ConfigError(f"{', '.join(map(str, paths))}: the same one twice; name each once")
+    names = []
+    for own in whole:
+        ends = (n for n in range(1, len(own) + 1) if sum(other[-n:] == own[-n:] for other in whole) == 1)
+        names.append(writable(str(Path(*own[-next(ends) :]))))
+    return names

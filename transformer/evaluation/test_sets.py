@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -88,10 +89,15 @@ def file_test(
 
 def name_by_file(path: Path) -> str:
     """What a test set of a file is called: news.en.gz is news."""
-    name = path.name
+    name = writable(path.name)
     for suffix in _PACKED:
         name = name.removesuffix(suffix)
     return Path(name).stem or name
+
+
+def writable(name: str) -> str:
+    """The name of a file as text that can be printed and written: bytes that are no UTF-8 are spelled, as in \\xe9."""
+    return os.fsencode(name).decode(errors="backslashreplace")
 
 
 def read_side(path: Path) -> SideText:
@@ -118,8 +124,12 @@ def read_side(path: Path) -> SideText:
         odd += ["it begins with a byte-order mark"] if content.startswith(_MARK) else []
         notes = [f"{path}: {' and '.join(odd)}; taken away, as it is no text"] if odd else []
     if not lines:
-        raise DataError(f"{path}: is empty: 0 lines. Nothing was scored; has the program that writes it failed?")
+        raise _empty(path)
     return SideText(path, lines, meta, notes)
+
+
+def _empty(path: Path) -> DataError:
+    return DataError(f"{path}: is empty: 0 lines. Nothing was scored; has the program that writes it failed?")
 
 
 def check_same_lines(sides: Sequence[SideText]) -> None:
@@ -178,6 +188,8 @@ def _xml_test(path: Path, src_lang: str, tgt_lang: str) -> TestSet:
                 "and of sacrebleu go by their names"
             )
         pairs = list(read_wmt_xml(stream, str(path), src_lang, tgt_lang))
+    if not pairs:
+        raise _empty(path)
     counts: dict[str, int] = {}
     for pair in pairs:
         for reference in pair.meta.get("references", "").split():
@@ -190,7 +202,8 @@ def _xml_test(path: Path, src_lang: str, tgt_lang: str) -> TestSet:
         if n < len(pairs)
     ]
     references = texts or [[pair.tgt for pair in pairs]]  # of names with blanks in them only the first is known
-    return TestSet(path.stem, [pair.src for pair in pairs], references, _domains([pair.meta for pair in pairs]), notes)
+    src, domains = [pair.src for pair in pairs], _domains([pair.meta for pair in pairs])
+    return TestSet(name_by_file(path), src, references, domains, notes)
 
 
 def _domains(meta: Sequence[Mapping[str, str]]) -> list[str] | None:

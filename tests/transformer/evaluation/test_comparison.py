@@ -79,12 +79,24 @@ def test_case_b1_test_sets_of_different_length_are_not_compared(tmp_path: Path) 
         (["x/base", "y/base"], ["x/base", "y/base"]),
         (["runs/a/model", "runs/b/model", "c"], ["a/model", "b/model", "c"]),
         (["runs/a"], ["a"]),
+        (["a", "x/a"], ["here/a", "x/a"]),
+        (["."], ["here"]),
+        ([""], ["here"]),
+        (["..", "."], ["top", "here"]),
+        (["runs/a/..", "runs/a/../b"], ["runs", "b"]),
+        (["/a", "x/a"], ["/a", "x/a"]),
     ],
 )
-def test_systems_are_called_by_what_tells_their_paths_apart(paths: list[str], names: list[str]) -> None:
+def test_systems_are_called_by_what_tells_their_paths_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paths: list[str], names: list[str]
+) -> None:
+    here = tmp_path / "top" / "here"
+    here.mkdir(parents=True)
+    monkeypatch.chdir(here)
     assert distinct_names([Path(path) for path in paths]) == names
 
 
-def test_the_same_system_twice_is_refused() -> None:
+@pytest.mark.parametrize("again", ["runs/a", "./runs/b/../a", Path("runs/a").absolute()])
+def test_the_same_system_twice_is_refused(again: str) -> None:
     with pytest.raises(ConfigError, match="the same one twice"):
-        distinct_names([Path("runs/a"), Path("runs/a")])
+        distinct_names([Path("runs/a"), Path(again)])

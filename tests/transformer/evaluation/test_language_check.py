@@ -28,6 +28,7 @@ def test_the_language_of_a_text_is_seen(real: str, expected: str) -> None:
 
 def test_where_nothing_can_be_told_nothing_is() -> None:
     assert seeming_language(TEXTS["fr"], "any", "en") is None
+    assert seeming_language([], "de", "en") is None
     assert seeming_language(["", "...", "12 + 7"], "de", "en") is None
     assert seeming_language(TEXTS["de"], "de-AT", "en") is None
     assert seeming_language([f"w{i} w{i * i}" for i in range(100)], "en", "de") is None
