@@ -12,8 +12,8 @@ from markupsafe import Markup
 from data.report.plot import Plot, log_ticks, short_number, ticks_between
 from data.report.visible import plain
 from transformer.evaluation.report.intervals import Interval
-from transformer.evaluation.report.run import Run
-from transformer.evaluation.report.series import POINTS, Series, series
+from transformer.evaluation.report.run import Line, Run
+from transformer.evaluation.report.series import Series, every, series
 
 HEIGHT = 300.0
 
@@ -21,6 +21,7 @@ _DOTS = 60  # of a curve; more would run into each other
 _APART = 15.0  # units between labels at the ends of curves
 _MOST_LETTERS = 14  # of a label there
 _WIDTH_OF_LETTER = 8.5
+_SMALLEST_SHARE = 1e-30  # of the largest value: no logarithmic axis reaches below it, nor to zero
 
 
 @dataclass(frozen=True)
@@ -61,24 +62,40 @@ def pictures(runs: Sequence[Run], intervals: Sequence[Mapping[int, Interval]]) -
     yield from _one_figure(runs, "memory_gib", "Memory", memory, unit="GiB", from_zero=True)
 
 
-def _label(runs: Sequence[Run], i: int) -> str:
-    """The name of a run as it stands at the end of a curve, without the letters that all names begin with."""
+def _labels(runs: Sequence[Run]) -> list[str]:
+    """The names of the runs as they stand at the ends of curves: no two alike, and empty where there is one.
+
+    A long one is without the letters that all names begin with, and if need be without its middle; if that makes two
+    alike, they are numbered.
+    """
     if len(runs) == 1:
-        return ""
-    name = plain(runs[i].name)
-    return name if len(name) <= _MOST_LETTERS else f"{name[:5]}…{name[6 - _MOST_LETTERS :]}"
+        return [""]
+    names = [plain(run.name) for run in runs]
+    differ = (i for i, letters in enumerate(zip(*names, strict=False)) if len(set(letters)) > 1)
+    begin = next(differ, min(map(len, names)))
+    rests = [f"…{name[begin:]}" if begin > 1 and len(name) > _MOST_LETTERS else name for name in names]
+    labels = [_shortened(rest, _MOST_LETTERS) for rest in rests]
+    if len(set(labels)) < len(labels):
+        labels = [f"{i} {_shortened(rest, _MOST_LETTERS - 2)}" for i, rest in enumerate(rests, 1)]
+    return labels
+
+
+def _shortened(name: str, most: int) -> str:
+    """The name without its middle, of `most` letters."""
+    end = (most - 1) // 2
+    return name if len(name) <= most else f"{name[: most - 1 - end]}…{name[-end:]}"
 
 
 def _losses(runs: Sequence[Run]) -> Iterator[Picture]:
     """Loss, and perplexity on a logarithmic axis: from where validations lie, so that their differences are seen."""
     for key, title, log in (("nll_per_token", "Loss", False), ("perplexity", "Perplexity", True)):
         curves = []
-        for i, run in enumerate(runs):
-            training, validation = series(run.updates, key), series(run.validations, f"valid_{key}")
+        for i, (run, label) in enumerate(zip(runs, _labels(runs), strict=True)):
+            training, validation = series(run.updates, key), every(run.validations, f"valid_{key}")
             if log and len(validation):
                 shown = training.values <= validation.values.max() * 1.05
                 training = Series(*(part[shown] for part in (training.steps, training.values, *[training.values] * 2)))
-            names = ("training", "validation") if len(runs) == 1 else ("", _label(runs, i))
+            names = ("training", "validation") if len(runs) == 1 else ("", label)
             styles = ("r0", "r1") if len(runs) == 1 else (f"r{i} faint", f"r{i}")
             curves += [Curve(names[0], styles[0], training), Curve(names[1], styles[1], validation, dotted=True)]
         which = "" if len(runs) == 1 else "Dots are validations, thin lines are training. "
@@ -89,15 +106,17 @@ def _losses(runs: Sequence[Run]) -> Iterator[Picture]:
 
 def _bleu(runs: Sequence[Run], intervals: Sequence[Mapping[int, Interval]]) -> Iterator[Picture]:
     curves = []
-    for i, (run, known) in enumerate(zip(runs, intervals, strict=True)):
-        found = series(run.validations, "valid_bleu")
+    for i, (run, label, known) in enumerate(zip(runs, _labels(runs), intervals, strict=True)):
+        found = every(run.validations, "valid_bleu")
         bounds = [known.get(int(step), (math.nan, math.nan)) for step in found.steps]
         if len(found) and not np.isnan(bounds).all():
             low, high = np.array(bounds).T
             found = Series(found.steps, found.values, low, high)
-        curves.append(Curve(_label(runs, i), f"r{i}" if len(runs) > 1 else "r1", found, dotted=True))
+        curves.append(Curve(label, f"r{i}" if len(runs) > 1 else "r1", found, dotted=True))
     band = "The band is the 95 % confidence interval, by bootstrap over the sentences." if any(intervals) else ""
-    yield from _picture("BLEU of validation", curves, "BLEU", caption=band, marked=len(runs) == 1)
+    yield from _picture(
+        "BLEU of validation", curves, "BLEU", caption=band, best=runs[0].best() if len(runs) == 1 else None
+    )
 
 
 def _one_figure(
@@ -110,7 +129,10 @@ def _one_figure(
     log: bool = False,
     from_zero: bool = False,
 ) -> Iterator[Picture]:
-    curves = [Curve(_label(runs, i), f"r{i}", series(run.updates, key)) for i, run in enumerate(runs)]
+    curves = [
+        Curve(label, f"r{i}", series(run.updates, key))
+        for i, (run, label) in enumerate(zip(runs, _labels(runs), strict=True))
+    ]
     values = np.concatenate([curve.points.values for curve in curves]) if curves else np.empty(0)
     spread = log and len(values) > 0 and values.min() > 0 and values.max() > 20 * values.min()
     yield from _picture(title, curves, unit, caption=caption, log=bool(spread), from_zero=from_zero)
@@ -124,15 +146,15 @@ def _picture(
     caption: str = "",
     log: bool = False,
     from_zero: bool = False,
-    marked: bool = False,
+    best: Line | None = None,
 ) -> Iterator[Picture]:
-    """The picture of those curves that have points, if there are any; `marked`: the highest point has its value."""
+    """The picture of those curves that have points, if there are any; `best`: the validation that has its value."""
     curves = [curve for curve in curves if len(curve.points)]
     if not curves:
         return
     everything = np.concatenate([part for c in curves for part in (c.points.values, c.points.low, c.points.high)])
     everything = everything[np.isfinite(everything)]
-    if log and everything.min() <= 0:
+    if everything.min() <= everything.max() * _SMALLEST_SHARE:
         log = False
     lowest, highest = _range(float(everything.min()), float(everything.max()), log, from_zero)
     last = max(float(curve.points.steps[-1]) for curve in curves)
@@ -154,12 +176,10 @@ def _picture(
     for curve in curves:
         _draw(plot, curve)
     _draw_labels(plot, [curve for curve in curves if curve.label])
-    if marked:
-        _mark_best(plot, curves[0])
-    thinned = any(len(curve.points) == POINTS for curve in curves)
-    about = (
-        "The band holds all values where a point is the mean of several." if thinned and not curves[0].dotted else ""
-    )
+    if best is not None:
+        _mark_best(plot, best)
+    thinned = any((curve.points.high > curve.points.low).any() for curve in curves if not curve.dotted)
+    about = "The band holds all values where a point is the mean of several." if thinned else ""
     yield Picture(title, plot.markup(), " ".join(filter(None, (caption, about))))
 
 
@@ -223,9 +243,8 @@ def _draw_labels(plot: Plot, curves: Sequence[Curve]) -> None:
         plot.add("text", label, x=plot.right + 7, y=round(place + 4, 1), class_=f"label ink-{colour}")
 
 
-def _mark_best(plot: Plot, curve: Curve) -> None:
-    best = int(curve.points.values.argmax())
-    x, y = plot.x(curve.points.steps[best]), plot.y(curve.points.values[best])
+def _mark_best(plot: Plot, best: Line) -> None:
+    x, y = plot.x(best["step"]), plot.y(best["valid_bleu"])
     plot.add("circle", cx=x, cy=y, r=6, class_="ring")
     anchor = "end" if x > plot.right - 60 else "middle"
-    plot.add("text", f"{curve.points.values[best]:.2f}", x=x, y=round(y - 11, 1), text_anchor=anchor, class_="label")
+    plot.add("text", f"{best['valid_bleu']:.2f}", x=x, y=round(y - 11, 1), text_anchor=anchor, class_="label")

@@ -28,15 +28,19 @@ class Series:
         return len(self.steps)
 
 
-def series(lines: Sequence[Line], key: str) -> Series:
-    """A figure of metrics.jsonl at the steps at which it is known, at most POINTS of them.
-
-    Where there are more, a point is the mean of its neighbours.
-    """
+def every(lines: Sequence[Line], key: str) -> Series:
+    """A figure of metrics.jsonl at each step at which it is known."""
     known = [(line["step"], line[key]) for line in lines if key in line]
     steps, values = (np.array([pair[side] for pair in known], np.float64) for side in (0, 1))
+    return Series(steps, values, values, values)
+
+
+def series(lines: Sequence[Line], key: str) -> Series:
+    """As `every`, at most POINTS of them: where there are more, a point is the mean of its neighbours."""
+    whole = every(lines, key)
+    steps, values = whole.steps, whole.values
     if len(steps) <= POINTS:
-        return Series(steps, values, values, values)
+        return whole
     starts = np.linspace(0, len(steps), POINTS, endpoint=False).astype(np.int64)
     sizes = np.diff(np.append(starts, len(steps)))
     return Series(

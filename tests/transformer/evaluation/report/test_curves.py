@@ -9,9 +9,12 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from transformer.evaluation.report.curves import HEIGHT, Picture, pictures
 from transformer.evaluation.report.run import Run
+from transformer.evaluation.report.series import POINTS
 
 WIDTH = 480
 TITLES = ["Loss", "Perplexity", "BLEU of validation", "Learning rate", "Gradient norm", "Speed", "Memory"]
@@ -122,6 +125,64 @@ def test_ten_thousand_lines_are_a_small_picture() -> None:
     made = drawn([run_of(n=10_000)])
     assert sum(len(picture.markup) for picture in made.values()) < 120_000
     assert of_class(parsed(made["Gradient norm"]), "area") and "band" in made["Gradient norm"].caption
+
+
+def test_validations_are_drawn_as_they_are_however_many() -> None:
+    run = run_of(n=0)
+    draw = np.random.default_rng(4)
+    for step in range(1, 481):
+        run.validations.append({"step": step, "valid_nll_per_token": 2 - step / 480, "valid_bleu": 30 + draw.random()})
+    highest = max(run.validations, key=lambda line: line["valid_bleu"])
+    alone = drawn([run])["BLEU of validation"]
+    assert not of_class(parsed(alone), "area") and not alone.caption
+    assert of_class(parsed(alone), "label")[0].text == f"{highest['valid_bleu']:.2f}"
+    assert not of_class(parsed(drawn([run])["Loss"]), "area") and "band" not in drawn([run])["Loss"].caption
+    known = dict.fromkeys(range(301, 481), (29.0, 31.5))
+    svg = parsed(drawn([run], [known])["BLEU of validation"])
+    [band], [line], [ring] = (of_class(svg, name) for name in ("area", "line", "ring"))
+    assert len(band.get("points", "").split()) == 2 * len(known)
+    places = line.get("points", "").split()
+    assert len(places) == 480
+    assert f"{float(ring.get('cx', '')):g},{float(ring.get('cy', '')):g}" == places[int(highest["step"]) - 1]
+
+
+def test_as_many_lines_as_points_are_no_means() -> None:
+    made = drawn([run_of(n=POINTS)])
+    assert not any("mean of several" in picture.caption for picture in made.values())
+
+
+@pytest.mark.parametrize("least", [5e-324, 1e-300, 1e-30, 0.0, -1e14])
+def test_figures_far_apart_are_drawn(least: float) -> None:
+    run = run_of()
+    for lines, keys in ((run.updates, ("grad_norm", "lr", "perplexity")), (run.validations, ("valid_perplexity",))):
+        for key in keys:
+            lines[0][key], lines[1][key] = least, 1e14  # type: ignore[index]
+    assert list(map(parsed, drawn([run]).values()))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["multi-a-longlongseed", "multi-b-longlongseed"],
+        ["x", "multi-a-longlongseed", "multi-b-longlongseed"],
+        ["a-very-long-name", "a-very-long-name-2"],
+        ["\t", "‹TAB›"],
+    ],
+)
+def test_no_two_labels_are_alike(names: list[str]) -> None:
+    assert_labels_differ(names)
+
+
+@given(st.lists(st.text("ab-", max_size=40), min_size=2, max_size=6, unique=True))
+@settings(max_examples=50, deadline=None)
+def test_no_two_labels_of_any_names_are_alike(names: list[str]) -> None:
+    assert_labels_differ(names)
+
+
+def assert_labels_differ(names: list[str]) -> None:
+    runs = [Run(Path(name), name, updates=[{"step": 1, "lr": 1.0}, {"step": 2, "lr": 2.0}]) for name in names]
+    labels = [text.text or "" for text in of_class(parsed(drawn(runs)["Learning rate"]), "label")]
+    assert len(set(labels)) == len([name for name in names if name]) and max(map(len, labels)) <= 14
 
 
 def test_names_are_only_text() -> None:
