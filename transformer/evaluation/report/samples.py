@@ -10,11 +10,10 @@ from sacrebleu.metrics.chrf import CHRF
 
 from data.report.visible import plain, shown
 from transformer.evaluation.report.run import Run
-from transformer.evaluation.report.wording import with_differences
+from transformer.evaluation.report.wording import LIMIT, with_differences
 from transformer.evaluation.results import Sentence
 
 SAMPLES = 10
-LIMIT = 400  # characters shown of a text
 
 _STAGES = 12  # validations of which a sample is shown, in all
 _FEWEST_STAGES = 4  # of each run

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from data.report.visible import cut_to, in_its_direction, marked
 
-_LIMIT = 400  # characters shown of a text
+LIMIT = 400  # characters shown of a text
 # Blanks; marks; single characters of scripts that put no blanks between words; what is left.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _MARKS = ".,;:!?…\"'()„“”»«。、，！？؟،"
@@ -18,7 +18,8 @@ _WORDS = re.compile(rf"\s+|[{_MARKS}]|[{_UNSPACED}]|[^\s{_MARKS}{_UNSPACED}]+")
 
 def with_differences(one: str, other: str, style: str, language: str = "") -> Markup:
     """`one` as HTML, its words that `other` has not in the same place marked with a class of the page."""
-    text, compared = (_WORDS.findall(cut_to(side, _LIMIT)) for side in (one, other))
+    cut = cut_to(one, LIMIT)
+    text, compared = (_WORDS.findall(side) for side in (cut, cut_to(other, LIMIT)))
     parts = []
     # autojunk would take words that come often in long texts for noise
     for what, _, _, begin, end in SequenceMatcher(None, compared, text, autojunk=False).get_opcodes():
@@ -29,7 +30,7 @@ def with_differences(one: str, other: str, style: str, language: str = "") -> Ma
         core = words.strip()
         before, after = words.split(core, 1)
         parts += [marked(before), Markup('<mark class="{}">{}</mark>').format(style, marked(core)), marked(after)]
-    if len(one) > _LIMIT:
+    if len(cut) < len(one):
         parts.append(Markup('<span class="more"> …</span>'))
     if not one.strip():
         parts.append(Markup('<span class="more">{}</span>').format("blank" if one else "empty"))

@@ -57,3 +57,5 @@ def test_the_direction_is_that_of_the_text() -> None:
 def test_a_long_text_is_cut() -> None:
     made = with_differences("wort " * 10_000, "wort " * 9_000, "new")
     assert len(made) < 1000 and "…" in made
+    assert "…" in with_differences("\t" * 45 + " THE END OF IT", "", "new")
+    assert "…" not in with_differences("\t" * 40 + " THE END OF IT", "", "new")
