@@ -15,10 +15,10 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote, unquote
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from data.atomic import whole_file
 from data.lines import read_written_lines, write_lines
@@ -28,13 +28,18 @@ FORMAT = 1  # raised whenever an older program could misread what a newer one wr
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "chrf++": "chrF++", "ter": "TER", "comet": "COMET"}
 """The key of each metric, and what people call it. Of TER lower is better, of all others higher."""
 
+# What a file can hold: numbers that can be drawn, with room for rounding.
+_Score = Annotated[float, Field(ge=-1e9, le=1e9)]
+_Percent = Annotated[float, Field(ge=-0.001, le=100.001)]
+_LogProb = Annotated[float, Field(ge=-1e9, le=0.001)]
+
 
 @dataclass(frozen=True)
 class Figure:
     """A score of a whole test set; its 95 % confidence interval, by bootstrap resampling; how it was computed."""
 
-    score: float
-    interval: tuple[float, float] | None
+    score: _Score
+    interval: tuple[_Score, _Score] | None
     signature: str
 
 
@@ -44,8 +49,8 @@ class Bucket:
 
     label: str
     n_lines: int
-    bleu: float
-    chrf: float
+    bleu: _Percent
+    chrf: _Percent
 
 
 @dataclass(frozen=True)
@@ -55,9 +60,9 @@ class Sentence:
     src: str | None  # None: not known, where only translations and references were given
     references: list[str]
     hypothesis: str
-    bleu: float
-    chrf: float
-    log_prob_per_token: float | None = None  # nats, of the hypothesis by the model; None: not known
+    bleu: _Percent
+    chrf: _Percent
+    log_prob_per_token: _LogProb | None = None  # nats, of the hypothesis by the model; None: not known
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ class Evaluation:
     translate: dict[str, Any]
     metrics: dict[str, Figure]
     literature: Figure | None
-    length_ratio: float | None
+    length_ratio: _Score | None
     note: str
     breakdown: dict[str, list[Bucket]]
     shares: dict[str, list[int]]

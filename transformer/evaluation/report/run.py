@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, Field
 
 from data.errors import DataError
 from data.lines import read_written_lines
@@ -218,8 +220,37 @@ def _read_prepared(run: Run) -> None:
             "training text; run the command in the folder where preprocess.py was run"
         )
         return
-    run.manifest = _try(run, found[0], lambda: read_manifest(found[0])) or {}
-    run.valid_text = _try(run, found[0], lambda: load_text(found[0])) if run.manifest else None
+    manifest = _try(run, found[0], lambda: read_manifest(found[0])) or {}
+    if manifest:
+        run.valid_text = _try(run, found[0], lambda: load_text(found[0]))
+        run.manifest = _try(run, found[0] / "manifest.json", lambda: _Manifest.checked(manifest)) or {}
+
+
+_Count = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class _Corpus(BaseModel, strict=True):
+    name: str = ""
+    source: str | None = None
+    read: _Count = 0
+    kept: _Count = 0
+    dropped: dict[str, _Count] | None = None
+
+
+class _Counts(BaseModel, strict=True):
+    train: list[_Corpus] | None = None
+
+
+class _Manifest(BaseModel, strict=True):
+    """What a page tells of the manifest of prepared data, which is text that anyone may have changed."""
+
+    counts: _Counts | None = None
+
+    @classmethod
+    def checked(cls, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The manifest. Raises ValueError where its counts have another shape."""
+        cls.model_validate(manifest)
+        return manifest
 
 
 def _read_tests(run: Run) -> None:

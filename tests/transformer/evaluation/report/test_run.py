@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -70,6 +71,62 @@ def test_a_damaged_file_is_said_and_the_page_still_made(make_run: MakeRun, name:
     assert name.rpartition("/")[2] in problem
 
 
+COUNTS: list[Any] = ["x", {"train": {"a": 1}}, {"train": [{"read": None}]}, {"train": [{"dropped": ["a"]}]}]
+COUNTS += [{"train": [{"dropped": {"a": "b"}}]}, {"train": [{"kept": 10**400, "read": 1}]}, {"train": [{"read": -1}]}]
+COUNTS += [{"train": [{"read": "5"}]}, {"train": [7]}, {"train": [{"read": float("nan")}]}]
+
+
+@pytest.mark.parametrize("counts", COUNTS)
+def test_counts_that_are_none_are_said_and_the_page_still_made(make_run: MakeRun, counts: Any) -> None:
+    path = make_run()
+    prepared = path.parent.parent / "prepared" / "tiny"
+    manifest = json.loads((prepared / "manifest.json").read_bytes())
+    (prepared / "manifest.json").write_text(json.dumps({**manifest, "counts": counts}))
+    run = read_run(path)
+    assert run.problems == [f"{prepared / 'manifest.json'}: damaged, and left out"]
+    assert "damaged, and left out" in page([run], thorough=True) and run.valid_text is not None
+
+
+WRONG = [float("nan"), float("inf"), 1e308, -1e308, 10**400]
+
+
+@pytest.mark.parametrize("value", [*WRONG, 1e6])
+@pytest.mark.parametrize("key", ["bleu", "chrf", "log_prob_per_token"])
+def test_a_sentence_with_a_figure_that_is_none_is_said_and_the_page_still_made(
+    make_run: MakeRun, key: str, value: float
+) -> None:
+    path = make_run()
+    rows = path / "translations" / "news%2F2024.jsonl"
+    first, *others = rows.read_text(encoding="utf-8").splitlines()
+    rows.write_text("\n".join([json.dumps({**json.loads(first), key: value}), *others, ""]), encoding="utf-8")
+    run = read_run(path)
+    made = page([run], thorough=True)
+    [problem] = run.problems
+    assert f"{rows}: missing or damaged ({key}" in problem and "Confidence" not in made
+
+
+@pytest.mark.parametrize("value", WRONG)
+@pytest.mark.parametrize(
+    "place", ["metrics.bleu.score", "metrics.ter.interval", "length_ratio", "breakdown.source length"]
+)
+def test_a_test_set_with_a_figure_that_is_none_is_said_and_the_page_still_made(
+    make_run: MakeRun, place: str, value: float
+) -> None:
+    path = make_run()
+    file = path / "translations" / "news%2F2024.json"
+    tree = content = json.loads(file.read_bytes())
+    *parts, last = place.split(".")
+    for part in parts:
+        tree = tree[part]
+    others = {"interval": [1.0, value], "source length": [{"label": "x", "n_lines": 1, "bleu": value, "chrf": 1.0}]}
+    tree[last] = others.get(last, value)
+    file.write_text(json.dumps(content))
+    run = read_run(path)
+    made = page([run], thorough=False)
+    [problem] = run.problems
+    assert f"{file}: missing or damaged ({place.split('.')[0]}" in problem and "nrefs:1|tok:13a" not in made
+
+
 def test_translations_of_other_sentences_are_left_out_with_a_reason(make_run: MakeRun) -> None:
     path = make_run()
     (path / "validation" / "step-00000200.tsv").write_text("1.0\tone line\n")
@@ -96,7 +153,13 @@ def test_a_step_that_was_done_again_counts_once(make_run: MakeRun) -> None:
 
 
 VALUES = (
-    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=2)
+    st.sampled_from([5e-324, 1e-323, 1e-300, 1e14])
+    | st.none()
+    | st.booleans()
+    | st.floats()
+    | st.integers()
+    | st.text(max_size=3)
+    | st.lists(st.integers(), max_size=2)
 )
 KEYS = st.sampled_from(["step", "lr", "nll_per_token", "valid_nll_per_token", "valid_bleu", "perplexity", "grad_norm"])
 LINES = st.lists(st.dictionaries(KEYS, VALUES).map(lambda line: json.dumps(line).encode()) | st.binary(max_size=9))
