@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.chrf import CHRF
+from tqdm import tqdm
 
 from data.report.visible import plain, shown
 from transformer.errors import ConfigError, RunError
 from transformer.evaluation.report.run import Run
-from transformer.evaluation.report.samples import LIMIT, SAMPLES, Ranking, Reading, Sample, last_validation
-from transformer.evaluation.report.wording import with_differences
+from transformer.evaluation.report.samples import SAMPLES, Ranking, Reading, Sample, last_validation
+from transformer.evaluation.report.wording import LIMIT, with_differences
 from transformer.evaluation.results import METRICS, Sentence
-from transformer.evaluation.sentence_statistics import count
+from transformer.evaluation.sentence_statistics import Statistics, count
 from transformer.evaluation.significance import SIGNIFICANCE, compare
 from transformer.evaluation.tokenization import load_bleu, tokenizer_at_hand
 
@@ -28,16 +30,47 @@ class Comparison:
     rankings: list[Ranking]
 
 
-def compare_runs(first: Run, second: Run, i: int) -> list[Comparison]:
-    """The first run and run number `i` on each test set that both have translated, else on the validation set."""
-    sets = {
-        name: (first.tests[name][1], second.tests[name][1])
-        for name in first.tests.keys() & second.tests.keys()
-        if _is_same_text(first.tests[name][1], second.tests[name][1])
-    }
-    if not sets and (last := _last_validations(first, second)):
-        sets = {"validation": last}
-    return [_compare(first, second, i, name, *sets[name]) for name in sorted(sets)]
+@dataclass(frozen=True)
+class _Baseline:
+    """What the first run made of a set, and what its figures are sums of: counted once, whoever is compared with it."""
+
+    sentences: list[Sentence]
+    references: list[list[str]]
+    metrics: dict[str, Metric]
+    counted: dict[str, Statistics]
+    remark: str  # why BLEU is missing, or empty
+
+
+def compare_runs(runs: Sequence[Run]) -> list[list[Comparison]]:
+    """The first run and each other one, on each test set that both have translated, else on the validation set.
+
+    A set can take seconds: there is a bar once one has passed.
+    """
+    first, others = runs[0], runs[1:]
+
+    @cache
+    def baseline(test_set: str | None) -> _Baseline:
+        sentences = last_validation(first) if test_set is None else first.tests[test_set][1]
+        tokenizer = tokenizer_at_hand(first.languages[1]) if test_set is None else first.tests[test_set][0].tokenizer
+        return _count(sentences, tokenizer)
+
+    found: list[list[Comparison]] = [[] for _ in others]
+    pairs = [(i, test_set) for i, run in enumerate(others, 1) for test_set in _common_sets(first, run)]
+    for i, test_set in tqdm(pairs, desc="differences", unit="set", delay=1, leave=False, disable=None):
+        run = runs[i]
+        sentences = last_validation(run) if test_set is None else run.tests[test_set][1]
+        if sentences and (before := baseline(test_set)).sentences:
+            found[i - 1].append(_compare(first, run, i, test_set or "validation", before, sentences))
+    return found
+
+
+def _common_sets(first: Run, second: Run) -> list[str | None]:
+    """The test sets that both have translated; None, the validation set, where there are none."""
+    names = sorted(first.tests.keys() & second.tests.keys())
+    same = [name for name in names if _is_same_text(first.tests[name][1], second.tests[name][1])]
+    if same or first.valid_text is None or first.valid_text != second.valid_text:
+        return [*same]
+    return [None]
 
 
 def _is_same_text(one: Sequence[Sentence], other: Sequence[Sentence]) -> bool:
@@ -45,20 +78,26 @@ def _is_same_text(one: Sequence[Sentence], other: Sequence[Sentence]) -> bool:
     return bool(texts) and texts == others and all(references for _, references in texts)
 
 
-def _last_validations(first: Run, second: Run) -> tuple[list[Sentence], list[Sentence]] | None:
-    if first.valid_text is None or first.valid_text != second.valid_text:
-        return None
-    one, other = last_validation(first), last_validation(second)
-    return (one, other) if one and other else None
+def _count(sentences: list[Sentence], tokenizer: str) -> _Baseline:
+    n_references = min((len(sentence.references) for sentence in sentences), default=0)
+    references = [[sentence.references[r] for sentence in sentences] for r in range(n_references)]
+    metrics: dict[str, Metric] = {"chrf": CHRF()}
+    remark = ""
+    try:
+        metrics = {"bleu": load_bleu(tokenizer), **metrics}
+    except (ConfigError, RunError) as error:
+        remark = plain(str(error))
+    counted = count(metrics, [sentence.hypothesis for sentence in sentences], references) if sentences else {}
+    return _Baseline(sentences, references, metrics, counted, remark)
 
 
-def _compare(first: Run, second: Run, i: int, name: str, one: list[Sentence], other: list[Sentence]) -> Comparison:
-    gains = [after.chrf - before.chrf for before, after in zip(one, other, strict=True)]
+def _compare(first: Run, second: Run, i: int, name: str, before: _Baseline, other: Sequence[Sentence]) -> Comparison:
+    one = before.sentences
+    gains = [theirs.chrf - own.chrf for own, theirs in zip(one, other, strict=True)]
     order = sorted(range(len(gains)), key=lambda line: (-abs(gains[line]), line))
     better = [line for line in order if gains[line] > 0][: SAMPLES // 2]
     worse = [line for line in order if gains[line] < 0][: SAMPLES // 2]
     names = plain(first.name), plain(second.name)
-    tokenizer = first.tests[name][0].tokenizer if name in first.tests else tokenizer_at_hand(first.languages[1])
     rankings = [
         Ranking(title, [_pair(first, second, i, line, one[line], other[line]) for line in lines])
         for title, lines in (
@@ -67,7 +106,7 @@ def _compare(first: Run, second: Run, i: int, name: str, one: list[Sentence], ot
         )
         if lines
     ]
-    return Comparison(plain(name), list(_verdicts(names, one, other, tokenizer)), rankings)
+    return Comparison(plain(name), list(_verdicts(before, other)), rankings)
 
 
 def _pair(first: Run, second: Run, i: int, line: int, one: Sentence, other: Sentence) -> Sample:
@@ -84,18 +123,12 @@ def _pair(first: Run, second: Run, i: int, line: int, one: Sentence, other: Sent
     return Sample(line + 1, src, shown(one.references[0], LIMIT, tgt_lang), readings)
 
 
-def _verdicts(
-    names: tuple[str, str], one: Sequence[Sentence], other: Sequence[Sentence], tokenizer: str
-) -> Iterator[str]:
+def _verdicts(baseline: _Baseline, other: Sequence[Sentence]) -> Iterator[str]:
     """Whether BLEU and chrF of two systems on the same sentences differ by more than chance."""
-    n_references = min(len(sentence.references) for sentence in one)
-    references = [[sentence.references[r] for sentence in one] for r in range(n_references)]
-    metrics: dict[str, Metric] = {"chrf": CHRF()}
-    try:
-        metrics = {"bleu": load_bleu(tokenizer), **metrics}
-    except (ConfigError, RunError) as error:
-        yield plain(str(error))
-    before, after = (count(metrics, [sentence.hypothesis for sentence in side], references) for side in (one, other))
+    if baseline.remark:
+        yield baseline.remark
+    before = baseline.counted
+    after = count(baseline.metrics, [sentence.hypothesis for sentence in other], baseline.references)
     for key, p in compare(before, after).items():
         figures = before[key].figure(), after[key].figure()
         change = figures[1] - figures[0]

@@ -85,7 +85,8 @@ def page(runs: Sequence[Run], *, thorough: bool) -> str:
         "samples": samples.through_time(runs),
         "sentences": [] if several else list(_sentences(runs[0], thorough)),
         "comparisons": [
-            (plain(run.name), i, comparison.compare_runs(runs[0], run, i)) for i, run in enumerate(runs[1:], 1)
+            (plain(run.name), i, found)
+            for i, (run, found) in enumerate(zip(runs[1:], comparison.compare_runs(runs), strict=True), 1)
         ],
         "attention": list(_attention(runs)) if thorough else [],
         "funnels": None if several else _funnels(runs[0]),

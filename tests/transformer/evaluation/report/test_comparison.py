@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import lxml.html
+import pytest
 from sacrebleu.metrics.bleu import BLEU
 
+from transformer.evaluation.report import comparison
 from transformer.evaluation.report.comparison import compare_runs
 from transformer.evaluation.report.run import read_run
 from transformer.evaluation.report.samples import Sample
+from transformer.evaluation.sentence_statistics import Statistics, count
 
 from .conftest import MakeRun
 
@@ -20,9 +24,9 @@ def gains(samples: list[Sample]) -> list[float]:
 
 def test_two_runs_are_compared_where_they_differ_most_by_the_words_that_differ(make_run: MakeRun) -> None:
     good, bad = read_run(make_run("good")), read_run(make_run("bad", worse=0.4))
-    [comparison] = compare_runs(good, bad, 1)
-    assert comparison.test_set == "news/2024"
-    better, worse = comparison.rankings
+    [[found]] = compare_runs([good, bad])
+    assert found.test_set == "news/2024"
+    better, worse = found.rankings
     assert gains(better.samples) == sorted(gains(better.samples), reverse=True) and min(gains(better.samples)) > 0
     assert gains(worse.samples) == sorted(gains(worse.samples)) and max(gains(worse.samples)) < 0
     for sample in worse.samples:
@@ -33,20 +37,41 @@ def test_two_runs_are_compared_where_they_differ_most_by_the_words_that_differ(m
     figures = [
         BLEU().corpus_score([s.hypothesis for s in side], [[s.references[0] for s in side]]).score for side in rows
     ]
-    assert f"BLEU {figures[0]:.2f} → {figures[1]:.2f}" in comparison.verdicts[0]
-    assert re.search(r"more than chance; p (= 0\.00\d|< 0\.001) by paired bootstrap", comparison.verdicts[0])
+    assert f"BLEU {figures[0]:.2f} → {figures[1]:.2f}" in found.verdicts[0]
+    assert re.search(r"more than chance; p (= 0\.00\d|< 0\.001) by paired bootstrap", found.verdicts[0])
 
 
 def test_equal_runs_have_no_differences(make_run: MakeRun) -> None:
     one, other = read_run(make_run("one")), read_run(make_run("other"))
-    [comparison] = compare_runs(one, other, 1)
-    assert comparison.rankings == [] and all("do not differ" in verdict for verdict in comparison.verdicts)
+    [[found]] = compare_runs([one, other])
+    assert found.rankings == [] and all("do not differ" in verdict for verdict in found.verdicts)
 
 
 def test_without_common_test_sets_the_validations_are_compared(make_run: MakeRun) -> None:
     one, other = read_run(make_run("one")), read_run(make_run("other", worse=0.3))
     one.tests.clear()
-    [comparison] = compare_runs(one, other, 1)
-    assert comparison.test_set == "validation" and comparison.rankings
+    [[found]] = compare_runs([one, other])
+    assert found.test_set == "validation" and found.rankings
     one.valid_text = None
-    assert compare_runs(one, other, 1) == []
+    assert compare_runs([one, other]) == [[]]
+
+
+def test_the_first_run_is_counted_once_and_each_other_one_is_told_as_alone(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [read_run(make_run(name, worse=worse)) for name, worse in (("a", 0.0), ("b", 0.2), ("c", 0.4))]
+    for validations in (False, True):
+        if validations:
+            runs[0].tests.clear()
+        counted: list[list[str]] = []
+
+        def counting(*arguments: Any, counted: list[list[str]] = counted) -> dict[str, Statistics]:
+            counted.append(arguments[1])
+            return count(*arguments)
+
+        monkeypatch.setattr(comparison, "count", counting)
+        together = compare_runs(runs)
+        assert len(counted) == 3 and len({*map(tuple, counted)}) == 3
+        verdicts = [[one.verdicts for one in found] for found in together]
+        alone = [[one.verdicts for one in compare_runs([runs[0], run])[0]] for run in runs[1:]]
+        assert verdicts == alone and verdicts[0] != verdicts[1]
