@@ -32,6 +32,9 @@ def attention_command(argv: Sequence[str]) -> int:
         problems.append("--kind alignment is that of one layer, or of the mean of all: leave out --layer all")
     if not args.sentence.strip():
         problems.append("--sentence is blank: there is nothing to draw")
+    for option, text in (("--sentence", args.sentence), ("--translation", args.translation)):
+        if not _is_unicode(text or ""):
+            problems.append(f"{option} {text!r} is not UTF-8: convert it, as with iconv -f latin1 -t utf-8")
     if problems:
         raise ConfigError("\n".join(problems))
     check_suffix(args.output)
@@ -41,6 +44,15 @@ def attention_command(argv: Sequence[str]) -> int:
     for note in drawn.notes:
         print(note, file=sys.stderr)
     return 0
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether the bytes of an argument were UTF-8: Python hands on others as half characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
