@@ -118,6 +118,13 @@ def check_folders(*outputs: Path | None) -> None:
         raise DataError("\n".join(problems))
 
 
+def positive(text: str) -> int:
+    """A whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
 def run_command(main: Callable[[], int]) -> int:
     """Run a script's main and return its exit code; what a user can cause becomes one message on stderr.
 

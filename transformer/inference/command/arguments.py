@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from transformer.command_line import CommandParser
+from transformer.command_line import CommandParser, positive
 from transformer.config_file import section_overrides
 from transformer.config_translate import TranslateSettings
 from transformer.errors import ConfigError, RunError
@@ -162,13 +162,6 @@ def add_wishes(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="lines of: source term, tab, target term. Where a line has the one, its translation gets the other",
     )
-
-
-def positive(text: str) -> int:
-    """A whole number of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
 
 
 def check_arguments(args: argparse.Namespace, process: Process) -> dict[str, Any]:
