@@ -7,16 +7,19 @@ the cores, so that --jobs of them work side by side; its translations of the val
 scored. Settings are chosen by the validation set; the test set is there to see whether the choice holds.
 
 Stopped and started again, it goes on: runs that are done are kept, one that was not is resumed. After each run
-benchmarks/results/ablations.md is written again, of all that there are; seeds come one after the other, so that the
-first table is there early and grows more certain. All settings are of the run alone: what helps in --epochs epochs may
-not in ten times as many.
+benchmarks/results/ablations-PAIR-EPOCHS.md is written again, of all that there are; seeds come one after the other, so
+that the first table is there early and grows more certain. All settings are of the run alone: what helps in --epochs
+epochs may not in ten times as many.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
+import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -29,6 +32,7 @@ from statistics import fmean
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # to run like the scripts there
 
 import numpy as np
+import numpy.typing as npt
 from tqdm import tqdm
 
 from benchmarks.machine import machine_facts
@@ -37,13 +41,15 @@ from benchmarks.scripts import ROOT
 from data.batches import EpochPlan
 from data.lines import read_lines, write_lines
 from data.prepared import load_prepared
-from transformer.command_line import CommandParser, run_command
+from transformer.command_line import CommandParser, positive, run_command
+from transformer.config_file import load_config
 from transformer.errors import ConfigError, RunError
 from transformer.evaluation.sentence_statistics import Statistics
 from transformer.evaluation.significance import RESAMPLES, resampled_sums
 from transformer.evaluation.tokenization import DEFAULT, load_bleu
 
-BATCH_TOKENS = 4096
+CONFIG = "multi30k.yaml"
+DEFAULTS = {"pair": "en-de", "seeds": 3, "epochs": 12.0, "jobs": 2}
 SETS = {"validation": "val", "test_2016_flickr": "test_2016_flickr"}
 # Of the updates of a run, as in configs/multi30k.yaml; a moving average remembers as many as 1 / (1 − decay).
 WARMUP, COOLDOWN, MEMORY = 0.2, 0.25, 0.2
@@ -57,11 +63,10 @@ zero is outside. Time is that of training, as a share of the recipe's.\
 
 @dataclass(frozen=True)
 class Variant:
-    """A change of the recipe. `batch_tokens` are target tokens of an update."""
+    """A change of the recipe."""
 
     name: str
     overrides: Sequence[str] = ()
-    batch_tokens: int = BATCH_TOKENS
 
 
 BASE = Variant("the recipe")
@@ -86,17 +91,33 @@ VARIANTS = (
     Variant("dropout 0.4", ["model.dropout=0.4"]),
     Variant("peak rate 3e-3", ["train.lr=3e-3"]),
     Variant("peak rate 8e-3", ["train.lr=8e-3"]),
-    Variant("2,048 tokens an update", [], 2048),
+    Variant("2,048 tokens an update", ["train.batch_tokens=2048", "train.max_tokens=4096"]),
 )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """BLEU of translations of a set, and of each resampled one, which has the same sentences for all: (RESAMPLES,)."""
+
+    bleu: float
+    resampled: npt.NDArray[np.float64]
+    signature: str
+
+
+def measure(hypotheses: Sequence[str], references: Sequence[str]) -> Measured:
+    """Score translations as they are, and resampled."""
+    found = Statistics.of(load_bleu(DEFAULT), hypotheses, [references])
+    resampled = np.array([found.figure_of(row) for row in resampled_sums(found.counts).tolist()])
+    return Measured(found.figure(), resampled, found.signature())
 
 
 @dataclass
 class Outcome:
-    """What the finished runs of a variant found, one entry for each seed. Translations: {set: lines of each run}."""
+    """What the finished runs of a variant found, one entry for each seed."""
 
     variant: Variant
     seconds: list[float] = field(default_factory=list)
-    hypotheses: dict[str, list[list[str]]] = field(default_factory=lambda: {name: [] for name in SETS})
+    sets: dict[str, list[Measured]] = field(default_factory=lambda: {name: [] for name in SETS})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -122,10 +143,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 report(args, all_runs, references)
         except BaseException as error:
             stop.set()  # runs that have begun end by themselves, by the same interruption or when they are done
-            bar.write(f"{error or 'stopped'}; waiting for the runs that have begun", file=sys.stderr)
+            bar.write(f"{str(error) or 'stopped'}; waiting for the runs that have begun", file=sys.stderr)
             pool.shutdown(cancel_futures=True)
             raise
-    print(f"wrote {results_file(args.pair)}")
+    print(f"wrote {results_file(args)}")
     return 0
 
 
@@ -133,19 +154,27 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """What there is to choose."""
     parser = CommandParser(prog="benchmarks/ablations.py", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="the raw corpus")
-    parser.add_argument("--pair", default="en-de", metavar="SRC-TGT", help="languages (en-de)")
-    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of each variant (3)")
-    parser.add_argument("--epochs", type=float, default=12.0, metavar="N", help="length of a run (12)")
-    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="runs side by side, sharing the cores (2)")
+    parser.add_argument("--pair", metavar="SRC-TGT", help="languages (%(default)s)")
+    parser.add_argument("--seeds", type=positive, metavar="N", help="runs of each variant (%(default)s)")
+    parser.add_argument("--epochs", type=float, metavar="N", help="length of a run (%(default)g)")
+    parser.add_argument("--jobs", type=positive, metavar="N", help="runs side by side, sharing the cores (%(default)s)")
     parser.add_argument(
         "--work", type=Path, default=ROOT / "benchmarks/work/ablations", metavar="DIR", help="for the runs"
     )
     parser.add_argument("only", nargs="*", metavar="VARIANT", help="these beside the recipe (all), by their names")
+    parser.set_defaults(**DEFAULTS)
     args: argparse.Namespace = parser.parse_args(argv)
+    problems = []
     unknown = [name for name in args.only if name not in {variant.name for variant in VARIANTS}]
     if unknown:
         names = "; ".join(variant.name for variant in VARIANTS)
-        raise ConfigError(f"{', '.join(unknown)}: no such variant; there are: {names}")
+        problems.append(f"{', '.join(unknown)}: no such variant; there are: {names}")
+    if not re.fullmatch(r"[A-Za-z_]+-[A-Za-z_]+", args.pair):
+        problems.append(f"--pair {args.pair}: two languages as in the names of the files, such as en-de")
+    if not 0 < args.epochs < math.inf:
+        problems.append(f"--epochs {args.epochs:g}: more than 0")
+    if problems:
+        raise ConfigError("\n".join(problems))
     args.data, args.work = args.data.resolve(), args.work.resolve()
     return args
 
@@ -160,11 +189,18 @@ class Run:
         self.name = f"{args.pair}-{args.epochs:g}-{words}-{seed}"
         self.folder: Path = self.work / "outcomes" / self.name
         self.threads = max(1, (os.cpu_count() or 1) // args.jobs)
+        self._measured: dict[str, Measured] = {}
 
     @property
     def done(self) -> bool:
         """Whether it need not be run any more."""
         return (self.folder / "seconds").is_file()
+
+    def measured(self, name: str, references: Sequence[str]) -> Measured:
+        """What its translations of a set are worth; found once, as the table is written after each run."""
+        if name not in self._measured:
+            self._measured[name] = measure(list(read_lines(self.folder / name)), references)
+        return self._measured[name]
 
     def do(self, stop: threading.Event) -> None:
         """Prepare, train, translate. Raises RunError with the end of what the script printed."""
@@ -172,7 +208,7 @@ class Run:
             return
         src, _, tgt = self.args.pair.partition("-")
         self.folder.mkdir(parents=True, exist_ok=True)
-        config = ["--config", "multi30k.yaml", f"name={self.name}", *data_overrides(self.args.data, src, tgt)]
+        config = ["--config", CONFIG, f"name={self.name}", *data_overrides(self.args.data, src, tgt)]
         config += [each for each in self.variant.overrides if each.startswith("vocabulary.")]
         self._script("preprocess", config)
         self._script("train", config + self._training())
@@ -187,14 +223,17 @@ class Run:
     def _training(self) -> list[str]:
         """The recipe's schedule, shortened to `--epochs`, and the change."""
         pairs = load_prepared(self.work / "prepared" / self.name).train
-        budget = self.variant.batch_tokens
-        updates = len(EpochPlan(pairs, batch_tokens=budget, max_tokens=2 * budget, seed=1, epoch=0))
+        train = load_config(CONFIG, list(self.variant.overrides)).train
+        assert isinstance(train.max_tokens, int)
+        updates = len(EpochPlan(pairs, batch_tokens=train.batch_tokens, max_tokens=train.max_tokens, seed=1, epoch=0))
         steps = round(self.args.epochs * updates)
+        if steps * MEMORY <= 1:
+            raise ConfigError(f"--epochs {self.args.epochs:g}: {steps} updates, too few for any schedule; ask for more")
         schedule = {
             "seed": self.seed,
             "train.threads": self.threads,
-            "train.batch_tokens": budget,
-            "train.max_tokens": 2 * budget,
+            "train.batch_tokens": train.batch_tokens,
+            "train.max_tokens": train.max_tokens,
             "train.max_steps": steps,
             "train.warmup_steps": round(WARMUP * steps),
             "train.cooldown_steps": round(COOLDOWN * steps),
@@ -225,20 +264,29 @@ def report(args: argparse.Namespace, runs: Sequence[Run], references: Mapping[st
         if run.done:
             outcome = outcomes.setdefault(run.variant.name, Outcome(run.variant))
             outcome.seconds.append(float((run.folder / "seconds").read_text()))
-            for name in SETS:
-                outcome.hypotheses[name].append(list(read_lines(run.folder / name)))
+            for name, lines in references.items():
+                outcome.sets[name].append(run.measured(name, lines))
     if BASE.name in outcomes:
-        write_lines(results_file(args.pair), render(args, list(outcomes.values()), references).split("\n"))
+        write_lines(results_file(args), render(args, list(outcomes.values())).split("\n"))
 
 
-def results_file(pair: str) -> Path:
+def results_file(args: argparse.Namespace) -> Path:
     """Where the table is."""
-    return ROOT / "benchmarks/results" / f"ablations-{pair}.md"
+    return ROOT / "benchmarks/results" / f"ablations-{args.pair}-{args.epochs:g}.md"
 
 
-def render(args: argparse.Namespace, outcomes: Sequence[Outcome], references: Mapping[str, Sequence[str]]) -> str:
+def command(args: argparse.Namespace, outcomes: Sequence[Outcome]) -> str:
+    """What makes a table of these outcomes again."""
+    given = {**vars(args), "seeds": max(len(outcome.seconds) for outcome in outcomes)}
+    options = [f"--{key} {given[key]}".removesuffix(".0") for key in DEFAULTS if given[key] != DEFAULTS[key]]
+    names = [outcome.variant.name for outcome in outcomes]
+    chosen = names[1:] or names if len(names) < len(VARIANTS) else []  # the recipe, the first, always comes with them
+    return " ".join(["python benchmarks/ablations.py --data DIR", *options, *map(shlex.quote, chosen)])
+
+
+def render(args: argparse.Namespace, outcomes: Sequence[Outcome]) -> str:
     """The table in Markdown."""
-    columns = {name: _compare(outcomes, name, lines) for name, lines in references.items()}
+    columns = {name: _compare([outcome.sets[name] for outcome in outcomes]) for name in SETS}
     base_seconds = fmean(outcomes[0].seconds)
     rows = []
     for place, outcome in enumerate(outcomes):
@@ -253,7 +301,7 @@ def render(args: argparse.Namespace, outcomes: Sequence[Outcome], references: Ma
         [
             f"# What helps on Multi30k {args.pair}",
             "",
-            f"    python benchmarks/ablations.py --data DIR --pair {args.pair}",
+            f"    {command(args, outcomes)}",
             "",
             ABOUT.format(epochs=args.epochs, resamples=RESAMPLES),
             "",
@@ -261,27 +309,19 @@ def render(args: argparse.Namespace, outcomes: Sequence[Outcome], references: Ma
             "|---|---|" + "---|" * len(columns) + "---|---|",
             *rows,
             "",
-            f"BLEU: `{_statistics(outcomes[0].hypotheses['validation'][0], references['validation']).signature()}`.",
+            f"BLEU: `{outcomes[0].sets['validation'][0].signature}`.",
             f"{facts['cores']} cores of {facts['cpu']}, {args.jobs} runs side by side; {facts['date']}; {libraries}.",
         ]
     )
 
 
-def _statistics(hypotheses: Sequence[str], references: Sequence[str]) -> Statistics:
-    return Statistics.of(load_bleu(DEFAULT), hypotheses, [references])
-
-
-def _compare(outcomes: Sequence[Outcome], name: str, references: Sequence[str]) -> list[str]:
-    """For each outcome, the first being the recipe: BLEU, and the difference with its interval."""
+def _compare(outcomes: Sequence[Sequence[Measured]]) -> list[str]:
+    """For the runs of each variant, the first being the recipe: BLEU, and the difference with its interval."""
     random = np.random.default_rng(1)
     cells, base = [], None
-    for outcome in outcomes:
-        runs = [_statistics(lines, references) for lines in outcome.hypotheses[name]]
-        mean = fmean(run.figure() for run in runs)
-        sums = [resampled_sums(run.counts) for run in runs]  # of the same sentences for all runs
-        resampled = np.array(
-            [[run.figure_of(row) for row in rows.tolist()] for run, rows in zip(runs, sums, strict=True)]
-        )
+    for runs in outcomes:
+        mean = fmean(run.bleu for run in runs)
+        resampled = np.array([run.resampled for run in runs])
         seeds = random.integers(len(runs), size=(len(runs), RESAMPLES))
         drawn = np.take_along_axis(resampled, seeds, axis=0).mean(axis=0)  # (RESAMPLES,)
         if base is None:
