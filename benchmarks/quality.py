@@ -116,9 +116,8 @@ def half_million_overrides(data: Path) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Prepare, train, evaluate what was asked for; write the table of all."""
     args = parse_arguments(argv)
-    work = Work(args.work.resolve())
     for name in args.recipes or available(args.data):
-        reach(RECIPES[name], args.data.resolve(), work, args.overrides)
+        reach(RECIPES[name], args.data.resolve(), Work(args.work.resolve(), name), args.overrides)
     write_lines(RESULTS / "quality.md", render(load_results()).split("\n"))
     print(f"wrote {RESULTS / 'quality.md'}")
     return 0
@@ -141,7 +140,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def available(data: Path) -> list[str]:
-    """The recipes whose corpora are there; says which are not."""
+    """The recipes whose corpora are there; says which are not. Raises ConfigError when none are."""
     found = []
     for name, recipe in RECIPES.items():
         try:
@@ -150,6 +149,8 @@ def available(data: Path) -> list[str]:
             print(f"left out: {error}", file=sys.stderr)
         else:
             found.append(name)
+    if not found:
+        raise ConfigError(f"--data {data}: has the corpora of no recipe; name the folder that holds multi30k/")
     return found
 
 
@@ -163,9 +164,14 @@ def reach(recipe: Recipe, data: Path, work: Work, overrides: Sequence[str]) -> N
     translations = run / "translations"
     evaluations = {name: load_evaluation(translations, name) for name in find_evaluations(translations)}
     command = " ".join(["python benchmarks/quality.py --data DIR", recipe.name, *overrides])
-    facts = {"command": command, **training_facts(run), **work.facts(), **machine_facts()}
+    facts = {"command": command, **training_facts(run), **work.facts(), **where_trained(run)}
     result = {"recipe": recipe.name, "tests": {name: figures(each) for name, each in evaluations.items()}, **facts}
-    write_lines(RESULTS / f"quality-{recipe.name}.json", json.dumps(result, indent=2, ensure_ascii=False).split("\n"))
+    path = RESULTS / f"quality-{recipe.name}.json"
+    before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    same = ("training_seconds", "target_tokens", "target_tokens_per_second")
+    if all(before.get(key) == result[key] for key in same):  # that training has been told of
+        result["date"] = before["date"]
+    write_lines(path, json.dumps(result, indent=2, ensure_ascii=False).split("\n"))
 
 
 def figures(evaluation: Evaluation) -> dict[str, Any]:
@@ -200,6 +206,25 @@ def training_facts(run: Path) -> dict[str, Any]:
     }
 
 
+def where_trained(run: Path) -> dict[str, Any]:
+    """As `machine_facts`, with the processor or GPU and the versions that the run was trained with, if it tells."""
+    facts = machine_facts()
+    try:
+        # not by `load_record`: torch would count among the memory of every script that this process starts
+        trained = json.loads((run / "record.json").read_bytes())["environment"]
+        device, versions, system = trained["device"], trained["versions"], trained["platform"]
+        if device["type"] == "cpu":
+            facts |= {"cpu": device["name"], "cores": device["count"]}
+        else:
+            facts |= {"gpu": f"{device['count']} × {device['name']}"}
+        facts["system"] = f"{system['system']} {system['machine']}, Python {versions['python']}"
+        # sacrebleu and sacremoses have scored just now
+        facts["libraries"] |= {name: versions[name] for name in ("torch", "sentencepiece")}
+    except (OSError, ValueError, KeyError, TypeError):
+        return machine_facts()
+    return facts
+
+
 def load_results() -> list[dict[str, Any]]:
     """What has been reached so far, by any session, in the order of the recipes."""
     paths = [RESULTS / f"quality-{name}.json" for name in RECIPES]
@@ -223,7 +248,7 @@ def render(results: Sequence[Mapping[str, Any]]) -> str:
     facts = [
         f"| {result['recipe']} | {RECIPES[result['recipe']].corpora} | {result['training_seconds'] / 60:.0f} "
         f"| {result['updates']:,} | {result['target_tokens'] / 1e6:.1f} | {result['target_tokens_per_second']:,} "
-        f"| {result['cores']} cores of {result['cpu']}, {result['date']} | `{result['command']}` |"
+        f"| {_device(result)}, {result['date']} | `{result['command']}` |"
         for result in results
     ]
     settings = [
@@ -255,6 +280,10 @@ def render(results: Sequence[Mapping[str, Any]]) -> str:
             *settings,
         ]
     )
+
+
+def _device(result: Mapping[str, Any]) -> str:
+    return str(result["gpu"]) if "gpu" in result else f"{result['cores']} cores of {result['cpu']}"
 
 
 def _shown(figure: Mapping[str, Any] | None) -> str:

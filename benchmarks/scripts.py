@@ -17,11 +17,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Work:
-    """The folder where the scripts run, and what they took, remembered from one start to the next."""
+    """The folder where the scripts run, and what they took for a recipe, remembered from one start to the next."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, recipe: str) -> None:
         self.path = path
-        self.notes = path / "peak_memory.json"
+        self.notes = path / f"peak_memory-{recipe}.json"
         path.mkdir(parents=True, exist_ok=True)
 
     def run(self, script: str, arguments: Sequence[str]) -> float:

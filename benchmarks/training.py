@@ -149,7 +149,7 @@ def systems(venvs: Mapping[str, Path]) -> list[System]:
 def prepare(data: Path, work: Path) -> Path:
     """Prepare Multi30k as users do; the folder of ids. Does nothing where it has been done."""
     settings = ["--config", "multi30k.yaml", "name=training", *data_overrides(data, "en", "de")]
-    Work(work).run("preprocess", settings)
+    Work(work, "training").run("preprocess", settings)
     return work / "prepared/training"
 
 
