@@ -13,11 +13,9 @@ import pytest
 
 from benchmarks import ablations
 from benchmarks.ablations import (
-    COOLDOWN,
-    MEMORY,
+    CONFIG,
     SETS,
     VARIANTS,
-    WARMUP,
     Measured,
     Outcome,
     Run,
@@ -38,18 +36,34 @@ REFERENCES = ["a man rides a horse on the beach", "two dogs play in the snow tod
 WORSE = ["a man rides the horse on a beach", "two dogs play in the snow today", "a girl is reading a red book"]
 
 
-def test_every_variant_changes_the_recipe_and_is_a_valid_setting() -> None:
-    recipe = load_config("multi30k.yaml")
+def test_every_variant_changes_the_recipe_and_nothing_but_its_schedule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def vocabulary(variant: Variant) -> list[str]:
+        return [override for override in variant.overrides if override.startswith("vocabulary.")]
+
+    budgets: list[tuple[int, int]] = []
+
+    def plan(pairs: object, *, batch_tokens: int, max_tokens: int, **more: int) -> range:
+        budgets.append((batch_tokens, max_tokens))
+        return range(100)
+
+    monkeypatch.setattr(ablations, "load_prepared", lambda directory: argparse.Namespace(train=None))
+    monkeypatch.setattr(ablations, "EpochPlan", plan)
+    args = parse_arguments(["--data", str(tmp_path), "--epochs", "3"])
+    recipe, *others = (
+        load_config(CONFIG, [*vocabulary(variant), *Run(args, variant, 1)._training()]) for variant in VARIANTS
+    )
+    assert (recipe.train.optimizer, recipe.train.max_steps, recipe.train.warmup_steps) == ("adam", 300, 60)
     assert len({variant.name for variant in VARIANTS}) == len(VARIANTS)
-    for variant in VARIANTS[1:]:
-        assert differences(recipe, load_config("multi30k.yaml", list(variant.overrides))), variant.name
-
-
-def test_the_shortened_schedule_has_the_shares_of_the_recipe() -> None:
-    train = load_config("multi30k.yaml").train
-    assert train.ema_decay is not None
-    shares = train.warmup_steps, train.cooldown_steps, 1 / (1 - train.ema_decay)
-    assert [share / train.max_steps for share in shares] == pytest.approx([WARMUP, COOLDOWN, MEMORY])
+    for variant, settings in zip(VARIANTS[1:], others, strict=True):
+        changed = {difference.key for difference in differences(recipe, settings)}
+        assert changed == {override.partition("=")[0] for override in variant.overrides}, variant.name
+        assert changed, variant.name
+    assert {*budgets} == {(4096, 8192), (2048, 4096)}
+    args.epochs = 0.01
+    with pytest.raises(ConfigError, match=r"--epochs 0\.01: 1 updates, too few"):
+        Run(args, VARIANTS[0], 1)._training()
 
 
 def test_the_table_has_the_mean_of_the_seeds_and_no_difference_to_itself() -> None:
