@@ -137,6 +137,16 @@ def test_given_translations_get_the_same_scores(call: Call, model: Path, exporte
     assert len(scores[0]) == len(LINES)
 
 
+@pytest.mark.parametrize("side", ["source", "translation"])
+def test_a_line_too_long_to_be_scored_is_named(call: Call, exported: Path, side: str) -> None:
+    for name in ("source", "translation"):
+        last = "the cat sat " * 900 if name == side else "the cat"
+        Path(name).write_text(f"the cat\n\n{last}\n")
+    done = call("translate", "--model", exported, "--input", "source", "--score", "translation")
+    assert done.returncode == 1
+    assert f"line 3: the {side} has 2,700 pieces, and CTranslate2 scores up to 2,046" in done.stderr
+
+
 def test_case_x2_a_beam_wider_than_the_choice_finds_what_there_is(call: Call, tmp_path: Path) -> None:
     vocabulary = Vocabulary.learn(["a b", "b a"] * 20, size=7, byte_fallback=False)
     settings = ModelSettings(n_encoder_layers=1, n_decoder_layers=1, d_model=32, d_ff=48, n_heads=4)
@@ -271,6 +281,14 @@ def test_graphs_of_onnx_are_compared_and_told_apart(call: Call, model: Path, lin
     done = call("translate", "--model", "out", "--input", lines)
     assert (done.returncode, done.stdout) == (1, "")
     assert "out: exported to onnx" in done.stderr
+
+
+@pytest.mark.parametrize("target", ["ctranslate2", "huggingface"])
+def test_lines_too_long_for_an_export_do_not_stop_it(call: Call, model: Path, target: str) -> None:
+    Path("in").write_text("the cat\n" + "the cat sat " * 900 + "\n")
+    done = call("transformer", "export", model, "--to", target, "--output", "out", "--input", "in")
+    assert done.returncode == 0, done.stderr
+    assert "in but 1, which have over 2,046 pieces" in done.stdout
 
 
 def test_lines_and_references_may_be_given(call: Call, model: Path, lines: Path) -> None:

@@ -129,17 +129,24 @@ class CTranslate2Translator:
         progress: Progress | None = None,
         first_line: int = 0,
     ) -> Iterator[Translation]:
-        """See `Translator.scored`, annotated as in `translations`."""
+        """See `Translator.scored`, annotated as in `translations`.
+
+        Raises:
+            RunError: a side has too many pieces.
+        """
         pairs = iter(pairs)
         while part := list(islice(pairs, window)):
             sources = self.src_vocabulary.encode([src for src, _ in part])
             targets = [[*ids, EOS_ID] for ids in self.tgt_vocabulary.encode([tgt for _, tgt in part])]
+            for number, pair in enumerate(zip(sources, targets, strict=True), first_line + 1):
+                _refuse_long(number, *map(len, pair))
             log_probs = self.log_probs(sources, targets)
             for (src, tgt), tokens, each in zip(part, targets, log_probs, strict=True):
                 one = Translation(tgt, self._score(each), len(tokens), True, **self._annotations(tokens, each))
                 yield one if src.strip() or tgt.strip() else blank(annotate=True)
             if progress:
                 progress(len(part))
+            first_line += len(part)
 
     # --- ids in, ids out ---
 
@@ -293,6 +300,15 @@ def _tag_id(tag: str, vocabulary: Vocabulary) -> int:
     if found is None:
         raise ConfigError(f"translate.tag: {tag}: no corpus that this model was trained on had this tag; leave it out")
     return found
+
+
+def _refuse_long(number: int, n_source: int, n_target: int) -> None:
+    for side, n_pieces in (("source", n_source), ("translation", n_target - 1)):
+        if n_pieces > LONGEST_SOURCE:
+            raise RunError(
+                f"line {number}: the {side} has {n_pieces:,} pieces, and CTranslate2 scores up to {LONGEST_SOURCE:,}: "
+                "cut the line, or score with the model this was exported from"
+            )
 
 
 def _refuse_wishes(unit: Unit, n_before: int) -> None:

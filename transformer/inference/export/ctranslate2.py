@@ -29,6 +29,7 @@ from transformer.inference.export.description import ExportDescription
 from transformer.inference.export.gate_lines import LONGEST
 from transformer.inference.export.obstacles import LONGEST_SOURCE
 from transformer.inference.export.target import Target
+from transformer.inference.line_translator import Progress
 from transformer.inference.search.beam_search import IMPOSSIBLE
 from transformer.layers import FeedForward, Residual
 from transformer.model import Transformer
@@ -63,13 +64,18 @@ class Opened:
 
     translator: CTranslate2Translator
 
-    def translate(self, lines: Sequence[str], beam_size: int, limits: Sequence[int]) -> list[str]:
+    def translate(
+        self, lines: Sequence[str], beam_size: int, limits: Sequence[int], progress: Progress = lambda _: None
+    ) -> list[str]:
         """See `Exported.translate`."""
         wanted = {"beam_size": beam_size, "n_best": 1, "length_penalty": "average", "alpha": 1.0}
         self.translator.settings = self.translator.settings.model_copy(update=wanted)
         sources = self.translator.src_vocabulary.encode(lines)
         places = [place for place, source in enumerate(sources) if source]
-        found = self.translator.search([sources[i] for i in places], [limits[i] for i in places])
+        progress(len(lines) - len(places))
+        found = self.translator.search(
+            [sources[i] for i in places], [limits[i] for i in places], lambda batch: progress(len(batch))
+        )
         texts = self.translator.tgt_vocabulary.decode([best.tokens for best, *_ in found])
         translated = dict(zip(places, texts, strict=True))
         return [translated.get(place, "") for place in range(len(lines))]

@@ -15,7 +15,7 @@ from typing import TypeVar
 from data.vocabulary import EOS_ID
 from transformer.config_translate import TranslateSettings
 from transformer.errors import RunError
-from transformer.inference.export.gate_lines import GateLines
+from transformer.inference.export.gate_lines import MOST_EXTRA, GateLines, length_limits
 from transformer.inference.export.target import Exported
 from transformer.inference.line_translator import Progress
 from transformer.inference.search.beam_search import IMPOSSIBLE
@@ -95,13 +95,12 @@ class Gate:
             alpha=1.0,
             tag=model.translate.tag,
             max_length_ratio=model.translate.max_length_ratio,
-            max_extra_length=model.translate.max_extra_length,
+            max_extra_length=min(model.translate.max_extra_length, MOST_EXTRA),
         )
         beam = settings.model_copy(update={"beam_size": BEAM_SIZE})
         vocabularies = model.src_vocabulary, model.tgt_vocabulary
         self.translator = Translator(model.network, *vocabularies, settings, "cpu")
-        sources = model.src_vocabulary.encode(given.lines)
-        self.limits = [int(settings.max_length_ratio * len(ids)) + settings.max_extra_length for ids in sources]
+        self.limits = length_limits(settings, model.src_vocabulary.encode(given.lines))
         self.greedy = list(self.translator.translations(given.lines, progress=progress, annotate=True))
         self.texts = [translation.text for translation in self.greedy]
         ids = {piece: i for i, piece in enumerate(model.tgt_vocabulary.pieces(range(len(model.tgt_vocabulary))))}
@@ -152,8 +151,7 @@ class Gate:
         import sacrebleu  # slow to import
 
         lines = self.given.lines
-        greedy = exported.translate(lines, 1, self.limits)
-        self.progress(len(lines))
+        greedy = exported.translate(lines, 1, self.limits, self.progress)
         places = [i for i, target in enumerate(self.targets) if target]
         log_probs = exported.log_probs([lines[i] for i in places], [self.targets[i] for i in places])
         differences = [
@@ -161,8 +159,7 @@ class Gate:
             for i, row in zip(places, log_probs, strict=True)
             for ours, theirs in zip(self.greedy[i].token_log_probs or (), row, strict=True)
         ]
-        beam, seconds = timed(lambda: exported.translate(lines, BEAM_SIZE, self.limits))
-        self.progress(len(lines))
+        beam, seconds = timed(lambda: exported.translate(lines, BEAM_SIZE, self.limits, self.progress))
         references = [self.given.references or self.texts]
         n_scored = len(references[0])
         bleu, bleu_of_origin = (

@@ -34,7 +34,9 @@ from transformer.inference.export.gate_lines import LONGEST
 from transformer.inference.export.obstacles import LONGEST_SOURCE
 from transformer.inference.export.target import Target
 from transformer.inference.imports.marian_weights import interleaving, permuted, places
+from transformer.inference.line_translator import Progress
 from transformer.inference.search.beam_search import IMPOSSIBLE
+from transformer.inference.units import in_batches
 from transformer.inference.workers import Workers
 from transformer.model_directory import Model
 
@@ -44,7 +46,7 @@ RULED_OUT = -1e4
 """e to this is 0 in fp32, and it is a number in fp16."""
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}
-N_AT_ONCE = 32  # sentences of a batch
+N_AT_ONCE, CHARACTERS = 32, 2**13  # sentences of a batch, and characters with padding
 
 
 def write(model: Model, directory: Path, quantization: str | None) -> None:
@@ -223,21 +225,24 @@ class Opened:
     tokenizer: Any
     tag: str
 
-    def translate(self, lines: Sequence[str], beam_size: int, limits: Sequence[int]) -> list[str]:
+    def translate(
+        self, lines: Sequence[str], beam_size: int, limits: Sequence[int], progress: Progress = lambda _: None
+    ) -> list[str]:
         """See `Exported.translate`."""
-        found = [""] * len(lines)
-        places = sorted((place for place, line in enumerate(lines) if line.strip()), key=lambda place: -limits[place])
-        batches = [places[first : first + N_AT_ONCE] for first in range(0, len(places), N_AT_ONCE)]
+        found, lengths = [""] * len(lines), [len(line) for line in lines]
+        places = sorted((place for place, line in enumerate(lines) if line.strip()), key=lengths.__getitem__)
+        batches = list(in_batches(places, lengths, CHARACTERS, 1, N_AT_ONCE))[::-1]
+        progress(len(lines) - len(places))
 
         def work(batch: list[int]) -> None:
-            results = self._search([lines[place] for place in batch], beam_size, limits[batch[0]])
+            results = self._search([lines[place] for place in batch], beam_size, max(limits[place] for place in batch))
             for place, (text, n_tokens) in zip(batch, results, strict=True):
                 if n_tokens > limits[place]:  # a batch has one limit there
                     [(text, _)] = self._search([lines[place]], beam_size, limits[place])
                 found[place] = text
 
-        for _ in Workers("auto", self.model.device).run(work, batches):
-            pass
+        for batch, _ in Workers("auto", self.model.device).run(work, batches):
+            progress(len(batches[batch]))
         return found
 
     def _search(self, lines: Sequence[str], beam_size: int, limit: int) -> list[tuple[str, int]]:

@@ -32,6 +32,7 @@ from transformer.attention import KeyValues
 from transformer.embeddings import rotations
 from transformer.inference.export.description import ExportDescription, read_description
 from transformer.inference.export.target import Target
+from transformer.inference.line_translator import Progress
 from transformer.inference.search.beam_search import IMPOSSIBLE, SearchRules, beam_search
 from transformer.inference.search.length_penalty import average
 from transformer.masks import additive, padding_mask
@@ -168,11 +169,14 @@ class Opened:
     tgt_vocabulary: Vocabulary
     prefix: list[int]
 
-    def translate(self, lines: Sequence[str], beam_size: int, limits: Sequence[int]) -> list[str]:
+    def translate(
+        self, lines: Sequence[str], beam_size: int, limits: Sequence[int], progress: Progress = lambda _: None
+    ) -> list[str]:
         """See `Exported.translate`."""
         rules = SearchRules(beam_size, average(1.0), stop="first_n")
         sources, found = self.src_vocabulary.encode(lines), [""] * len(lines)
         order = sorted((place for place, ids in enumerate(sources) if ids), key=lambda place: len(sources[place]))
+        progress(len(lines) - len(order))
         for first in range(0, len(order), N_AT_ONCE):
             batch = order[first : first + N_AT_ONCE]
             step = Step(self.decoder, self.read([sources[place] for place in batch]))
@@ -180,6 +184,7 @@ class Opened:
             texts = self.tgt_vocabulary.decode([best.tokens for best, *_ in results])
             for place, text in zip(batch, texts, strict=True):
                 found[place] = text
+            progress(len(batch))
         return found
 
     def log_probs(self, lines: Sequence[str], targets: Sequence[Sequence[int]]) -> list[list[float]]:

@@ -8,19 +8,23 @@ from pathlib import Path
 from typing import Protocol
 
 from transformer.inference.export.description import ExportDescription
+from transformer.inference.line_translator import Progress
 from transformer.model_directory import Model
 
 
 class Exported(Protocol):
     """An exported model, run by the library it was written for, on the CPU. Text goes through its own vocabulary."""
 
-    def translate(self, lines: Sequence[str], beam_size: int, limits: Sequence[int]) -> list[str]:
+    def translate(
+        self, lines: Sequence[str], beam_size: int, limits: Sequence[int], progress: Progress = lambda _: None
+    ) -> list[str]:
         """Beam search, 1 being greedy; scores are the mean log P of the pieces, </s> counted.
 
         PAD, <s> and <unk> never come out, and a blank line is blank again.
 
         Args:
             limits: the most pieces of each translation, </s> included.
+            progress: is called with the number of lines of each batch that is done.
         """
         ...
 

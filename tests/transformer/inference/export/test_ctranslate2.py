@@ -122,6 +122,13 @@ def test_the_decoder_begins_with_the_symbol_of_training_and_loses_no_piece(
     assert theirs == pytest.approx([float(log_probs[t, piece]) for t, piece in enumerate(target)], abs=TOLERANCE)
 
 
+def test_every_batch_that_is_done_is_told(make_model: MakeModel, few_lines: GateLines, tmp_path: Path) -> None:
+    done: list[int] = []
+    n_lines = len(few_lines.lines)
+    exported(make_model(), tmp_path / "export").translate(few_lines.lines, 5, [9] * n_lines, done.append)
+    assert sum(done) == n_lines > max(done)
+
+
 def test_pad_and_the_start_symbol_are_no_outcomes(make_model: MakeModel, tmp_path: Path) -> None:
     model = make_model()
     opened = exported(model, tmp_path / "export")

@@ -25,7 +25,7 @@ from transformer.inference.export.description import ExportDescription, write_de
 from transformer.inference.export.gate import TOLERANCE, Gate
 from transformer.inference.export.gate_lines import GateLines
 from transformer.inference.export.huggingface import TARGET, Opened, next_step, open_export, usage, write
-from transformer.inference.export.obstacles import fit_search, obstacles
+from transformer.inference.export.obstacles import LONGEST_SOURCE, fit_search, obstacles
 from transformer.inference.imports.marian import import_marian
 from transformer.model_directory import Model
 
@@ -105,11 +105,17 @@ def test_any_two_settings_together_are_exported(
 
 def test_case_e1_beam_1_and_4_and_forced_decoding_are_those_of_the_model(make_model: MakeModel, tmp_path: Path) -> None:
     lines = [f"the cat number {i} sat w{i} on the mat" for i in range(47)]
+    search = TranslateSettings(length_penalty="average", alpha=1.0, max_length_ratio=0.001, max_extra_length=8)
+    longest = "the cat sat " * (LONGEST_SOURCE // 3)
     for tie in ("three_way", "none"):
-        model = make_model(tie_embeddings=tie)
-        longest = "the cat sat " * 60
+        model = make_model(search, tie_embeddings=tie)
+        assert len(model.src_vocabulary.encode([longest])[0]) == LONGEST_SOURCE
         given = GateLines([*lines, "", "cat", longest], [], "case E1")
-        parity = Gate(model, given, TARGET.impossible).check(exported(model, tmp_path / tie))
+        done: list[int] = []
+        gate = Gate(model, given, TARGET.impossible, done.append)
+        n_before = len(done)
+        parity = gate.check(exported(model, tmp_path / tie))
+        assert sum(done) == 4 * 50 and max(done[n_before:]) < 50  # which moves the bar
         assert parity.greedy_identical == parity.n_lines == 50
         assert parity.beam_identical >= 49
         assert parity.largest_difference <= TOLERANCE

@@ -75,7 +75,11 @@ def opened(model: Model, folder: Path) -> Opened:
 def test_case_e1_blank_lines_words_and_the_longest_are_translated_as_here(model: Model, opened: Opened) -> None:
     lines = [f"the cat number {i} sat w{i} on the mat" for i in range(46)]
     given = GateLines([*lines, "", "  ", "cat", "the cat sat " * 100], [], "case E1")
-    parity = Gate(model, given, TARGET.impossible).check(opened)
+    done: list[int] = []
+    gate = Gate(model, given, TARGET.impossible, done.append)
+    n_before = len(done)
+    parity = gate.check(opened)
+    assert sum(done) == 4 * 50 and max(done[n_before:]) < 50  # which moves the bar
     assert parity.greedy_identical == parity.beam_identical == parity.n_lines == 50
 
 
