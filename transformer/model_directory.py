@@ -241,14 +241,14 @@ def load_weights(network: Transformer, weights: Mapping[str, Tensor], file: Path
     network.tie()
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
     """Write tensors as safetensors, for whoever may read the folder.
 
     Raises:
         RunError: the disk is full or not writable.
     """
     try:
-        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path)
+        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path, metadata)
         path.chmod(path.parent.stat().st_mode & 0o666)  # safetensors makes files for their owner alone
     except (SafetensorError, OSError) as error:
         raise RunError(f"{path}: cannot be written ({error}); what was saved before is untouched") from error

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import pickle
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -256,6 +256,27 @@ def test_settings_of_the_search_that_have_no_counterpart_are_replaced_and_named(
     assert "--backend ctranslate2 --model out" in done.stdout
 
 
+def test_what_is_written_for_hugging_face_searches_as_the_command_says(
+    call: Call, model: Path, lines: Path, tmp_path: Path
+) -> None:
+    loaded = load_model(model)
+    changed = {"length_penalty": "wu", "alpha": 0.6, "max_source_length": 4000, "max_length_ratio": 0.0}
+    (tmp_path / "wu").mkdir()
+    translate = loaded.translate.model_copy(update=changed)
+    save_model(tmp_path / "wu", Model(**vars(loaded) | {"translate": translate}))
+    done = call("transformer", "export", "wu", "--to", "huggingface", "--output", "out", "--input", lines)
+    assert done.returncode == 0, done.stderr
+    assert "translate.length_penalty=average, translate.alpha=1.0" in done.stderr
+    assert "translate.max_source_length=2046" in done.stderr
+    search, tokenizer = (
+        json.loads(Path("out", name).read_text()) for name in ("generation_config.json", "tokenizer_config.json")
+    )
+    assert search["length_penalty"] == 1.0
+    assert tokenizer["model_max_length"] == 2047
+    readable = Path("out").stat().st_mode & 0o666
+    assert {path.stat().st_mode & 0o777 for path in Path("out").iterdir()} == {readable}
+
+
 def test_a_quantised_export_states_its_bleu_and_speed(call: Call, model: Path, lines: Path) -> None:
     arguments = ("--output", "out", "--quantization", "float16", "--input", lines)
     done = call("transformer", "export", model, "--to", "ctranslate2", *arguments)
@@ -374,16 +395,17 @@ def test_a_pickle_in_place_of_the_weights_is_refused_and_never_executed(
     assert not (tmp_path / "exploded").exists()
 
 
-def test_a_full_disk_is_one_message(
-    call: Call, model: Path, lines: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def full(*_: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(ctranslate2, "save_vocabularies", full)
-    done = call("transformer", "export", model, "--to", "ctranslate2", "--output", "a b/out", "--input", lines)
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "a b/out: No space left on device; free some space" in done.stderr
+@pytest.mark.parametrize("target", command.TARGETS)
+def test_a_full_disk_is_one_message(call: Call, model: Path, lines: Path, tmp_path: Path, target: str) -> None:
+    """No file may have more than 10,000 bytes, as if the disk were full then."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
+    try:
+        done = call("transformer", "export", model, "--to", target, "--output", "a b/out", "--input", lines)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert "a b/" in done.stderr and "File too large" in done.stderr
     assert list((tmp_path / "a b").iterdir()) == []
 
 

@@ -134,6 +134,7 @@ def export(model: Model, target: Target, args: argparse.Namespace) -> tuple[Pari
     settings, changed = fit_search(target.name, model.translate)
     for sentence in changed:
         print(sentence, file=sys.stderr)
+    model = replace(model, translate=settings)
     given = gate_lines(model, args.model, args.input, args.reference)
     plain = ExportDescription(target.name, None, model.src_lang, model.tgt_lang, settings, {}, {})
     n_passes = 6 if args.quantization else 4  # each greedily and with a beam

@@ -118,7 +118,7 @@ def translate(lines):
         max_batch_size={settings.max_tokens // settings.beam_size},
         batch_type="tokens",
         max_input_length={LONGEST_SOURCE},
-        max_decoding_length={int(settings.max_length_ratio * longest) + settings.max_extra_length},
+        max_decoding_length={min(int(settings.max_length_ratio * longest) + settings.max_extra_length, LONGEST_SOURCE)},
         min_decoding_length=0,
         disable_unk=True,
     )

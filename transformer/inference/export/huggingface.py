@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary, have_equal_ids
@@ -38,7 +37,7 @@ from transformer.inference.line_translator import Progress
 from transformer.inference.search.beam_search import IMPOSSIBLE
 from transformer.inference.units import in_batches
 from transformer.inference.workers import Workers
-from transformer.model_directory import Model
+from transformer.model_directory import Model, save_tensors
 
 N_POSITIONS = LONGEST_SOURCE + 2
 NORM_EPSILON = 1e-5
@@ -51,7 +50,7 @@ N_AT_ONCE, CHARACTERS = 32, 2**13  # sentences of a batch, and characters with p
 
 def write(model: Model, directory: Path, quantization: str | None) -> None:
     """Weights and settings of the network, of the search and of the tokenizer."""
-    save_file(weights(model), directory / "model.safetensors", metadata={"format": "pt"})
+    save_tensors(directory / "model.safetensors", weights(model), {"format": "pt"})
     src, tgt = (_strings(vocabulary) for vocabulary in (model.src_vocabulary, model.tgt_vocabulary))
     files = {
         "config.json": network_config(model),
@@ -175,9 +174,9 @@ def search_config(model: Model) -> dict[str, Any]:
     return {
         **_special_ids(),
         "num_beams": settings.beam_size,
-        "length_penalty": {"none": 0.0, "average": settings.alpha, "wu": 1.0}[settings.length_penalty],
+        "length_penalty": settings.alpha if settings.length_penalty == "average" else 0.0,
         "early_stopping": True if settings.stop == "first_n" else "never",
-        "max_new_tokens": int(settings.max_length_ratio * longest) + settings.max_extra_length,
+        "max_new_tokens": min(int(settings.max_length_ratio * longest) + settings.max_extra_length, LONGEST_SOURCE),
         "suppress_tokens": [UNK_ID],
     }
 

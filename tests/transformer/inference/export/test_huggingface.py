@@ -24,7 +24,7 @@ from transformer.errors import RunError
 from transformer.inference.export.description import ExportDescription, write_description
 from transformer.inference.export.gate import TOLERANCE, Gate
 from transformer.inference.export.gate_lines import GateLines
-from transformer.inference.export.huggingface import TARGET, Opened, next_step, open_export, usage, write
+from transformer.inference.export.huggingface import TARGET, Opened, next_step, open_export, search_config, usage, write
 from transformer.inference.export.obstacles import LONGEST_SOURCE, fit_search, obstacles
 from transformer.inference.imports.marian import import_marian
 from transformer.model_directory import Model
@@ -186,6 +186,12 @@ def test_tags_stand_before_the_line(tmp_path: Path, make_model: MakeModel) -> No
     given = GateLines([*lines[:5], " leading space"], [], "lines")
     assert Gate(model, given, TARGET.impossible).check(opened).n_lines == 6
     assert opened.tokenizer("<bt>the cat")["input_ids"][0] == vocabulary.tag_id("<bt>")
+
+
+def test_no_translation_is_longer_than_there_are_positions(make_model: MakeModel) -> None:
+    search = TranslateSettings(length_penalty="none", max_source_length=LONGEST_SOURCE, max_length_ratio=2.0)
+    config = search_config(make_model(search))
+    assert (config["max_new_tokens"], config["length_penalty"]) == (LONGEST_SOURCE, 0.0)
 
 
 @pytest.mark.parametrize("setting", BEYOND)
