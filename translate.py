@@ -83,7 +83,8 @@ def load_translator(args: argparse.Namespace, settings: dict[str, Any], process:
     if backend(args) == "ctranslate2":
         from transformer.inference.ctranslate2_translator import CTranslate2Translator
 
-        return CTranslate2Translator.load(Path(args.model[0]), args.device, args.batch_size, args.threads, **settings)
+        folder, threads = Path(args.model[0]), args.threads
+        return CTranslate2Translator.load(folder, args.device, args.batch_size, threads, process, **settings)
     import torch
 
     from transformer.device import choose_device

@@ -38,12 +38,17 @@ def take_gpu(process: Process, otherwise: str) -> None:
     """
     import torch  # here and below: what reads the environment starts without it
 
-    if process.local_rank >= torch.cuda.device_count():
+    check_gpu(process, torch.cuda.device_count(), otherwise)
+    torch.cuda.set_device(process.local_rank)
+
+
+def check_gpu(process: Process, n_gpus: int, otherwise: str) -> None:
+    """See that this process has a GPU of its own. Raises RunError as `take_gpu`."""
+    if process.local_rank >= n_gpus:
         raise RunError(
-            f"process {process.local_rank + 1} of this machine has no GPU: there are {torch.cuda.device_count()}. "
+            f"process {process.local_rank + 1} of this machine has no GPU: there are {n_gpus}. "
             f"Start at most so many (torchrun --nproc-per-node), or {otherwise}"
         )
-    torch.cuda.set_device(process.local_rank)
 
 
 def join(process: Process, backend: str, timeout: timedelta) -> None:

@@ -19,6 +19,7 @@ from transformer.inference.line_translator import WINDOW, Progress, override
 from transformer.inference.requests import Request
 from transformer.inference.translation import Translation, blank
 from transformer.inference.units import Unit, in_batches, lines_of, units_of
+from transformer.torchrun import Process, check_gpu
 
 TARGET = "ctranslate2"
 UNLIMITED = 0  # as CTranslate2 has it, which otherwise reads 1,024 pieces
@@ -43,7 +44,8 @@ class CTranslate2Translator:
         settings: as `fit_search` leaves them.
         device: auto, cuda or cpu.
         max_sentences: the most sentences in a batch; None: as many as `settings.max_tokens` allows.
-        threads: of the CPU; None: one per core.
+        threads: of the CPU; None: OMP_NUM_THREADS, else one for each core that this process may use.
+        process: whose GPU it is.
 
     Raises:
         ConfigError: CTranslate2 is not installed, or the tag unknown.
@@ -57,6 +59,7 @@ class CTranslate2Translator:
         device: str = "auto",
         max_sentences: int | None = None,
         threads: int | None = None,
+        process: Process | None = None,
     ) -> None:
         self.settings = settings.model_copy(
             update={"max_source_length": min(settings.max_source_length or LONGEST_SOURCE, LONGEST_SOURCE)}
@@ -70,9 +73,13 @@ class CTranslate2Translator:
         self._tgt_pieces = self.tgt_vocabulary.pieces(range(len(self.tgt_vocabulary)))
         self._tgt_ids = {piece: number for number, piece in enumerate(self._tgt_pieces)}
         self.prefix = [] if settings.tag is None else [_tag_id(settings.tag, self.src_vocabulary)]
-        threads = threads or os.cpu_count() or 1
-        self.n_workers = threads if settings.workers == "auto" else settings.workers
-        self._translator = _load(directory, device, self.n_workers, max(1, threads // self.n_workers))
+        threads, on_gpu = threads or _n_threads(), _is_on_gpu(device)
+        process = process or Process()
+        if on_gpu and process.size > 1:
+            check_gpu(process, import_ctranslate2().get_cuda_device_count(), "give --device cpu")
+        self.n_workers = settings.workers if settings.workers != "auto" else 1 if on_gpu else threads
+        where = ("cuda", process.local_rank) if on_gpu else ("cpu", 0)
+        self._translator = _load(directory, *where, self.n_workers, max(1, threads // self.n_workers))
 
     @classmethod
     def load(
@@ -81,6 +88,7 @@ class CTranslate2Translator:
         device: str = "auto",
         max_sentences: int | None = None,
         threads: int | None = None,
+        process: Process | None = None,
         **overrides: Any,
     ) -> CTranslate2Translator:
         """The translator of an exported folder; `overrides` replace its TranslateSettings, by name.
@@ -99,7 +107,7 @@ class CTranslate2Translator:
         if refused := fit_search(TARGET, settings)[1]:
             raise ConfigError("\n".join(refused))
         check_files(directory, description)
-        translator = cls(directory, settings, device, max_sentences, threads)
+        translator = cls(directory, settings, device, max_sentences, threads, process)
         translator.src_lang, translator.tgt_lang = description.src_lang, description.tgt_lang
         return translator
 
@@ -267,13 +275,25 @@ class CTranslate2Translator:
         return {"pieces": tuple(self._tgt_pieces[i] for i in tokens), "token_log_probs": tuple(log_probs)}
 
 
-def _load(directory: Path, device: str, n_workers: int, threads: int) -> Any:
+def _n_threads() -> int:
+    stated = os.environ.get("OMP_NUM_THREADS", "")
+    if stated.isdecimal() and int(stated):  # as torchrun does, and PyTorch obeys
+        return int(stated)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _is_on_gpu(device: str) -> bool:
+    return device == "cuda" or (device == "auto" and import_ctranslate2().get_cuda_device_count() > 0)
+
+
+def _load(directory: Path, device: str, device_index: int, n_workers: int, threads: int) -> Any:
     """The model, as CTranslate2 runs it."""
     ctranslate2 = import_ctranslate2()
     try:
         return ctranslate2.Translator(
             str(directory),
             device=device,
+            device_index=device_index,
             inter_threads=n_workers,
             intra_threads=threads,
             max_queued_batches=-1,  # no limit: all batches of a window are handed over at once

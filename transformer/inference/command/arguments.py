@@ -83,7 +83,12 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
         "--device", default="auto", choices=["auto", "cuda", "mps", "cpu"], help="auto: cuda, else mps, else cpu (auto)"
     )
     group.add_argument("--batch-size", type=positive, metavar="N", help="at most so many sentences at once")
-    group.add_argument("--threads", type=positive, metavar="N", help="CPU threads (what PyTorch chooses)")
+    group.add_argument(
+        "--threads",
+        type=positive,
+        metavar="N",
+        help="CPU threads (torch: what it chooses; ctranslate2: OMP_NUM_THREADS, else one per core)",
+    )
     group = parser.add_argument_group("what is translated")
     group.add_argument(
         "--input",

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor, nn
 
 from data.vocabulary import UNK_ID, Vocabulary
@@ -54,8 +55,8 @@ def write(model: Model, directory: Path, quantization: str | None) -> None:
 
 
 def open_export(directory: Path) -> Opened:
-    """Run what `write` has written."""
-    return Opened(CTranslate2Translator.load(directory))
+    """Run what `write` has written, with as many threads as the origin has."""
+    return Opened(CTranslate2Translator.load(directory, "cpu", threads=torch.get_num_threads()))
 
 
 @dataclass

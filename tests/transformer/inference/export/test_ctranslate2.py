@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from data.vocabulary import BOS_ID, EOS_ID
 from transformer.config import ModelSettings
 from transformer.errors import RunError
 from transformer.inference.ctranslate2_translator import CTranslate2Translator
-from transformer.inference.export.ctranslate2 import TARGET, Opened, usage, write
-from transformer.inference.export.description import ExportDescription
+from transformer.inference.export.ctranslate2 import TARGET, Opened, open_export, usage, write
+from transformer.inference.export.description import ExportDescription, checksums, write_description
 from transformer.inference.export.gate import TOLERANCE, Gate, Parity
 from transformer.inference.export.gate_lines import GateLines
 from transformer.inference.export.obstacles import LONGEST_SOURCE, fit_search, obstacles
@@ -120,6 +121,18 @@ def test_the_decoder_begins_with_the_symbol_of_training_and_loses_no_piece(
         logits = model.network(torch.tensor([[*source, EOS_ID]]), torch.tensor([[BOS_ID, 50, 60]]))
     log_probs = log_distribution(logits, IMPOSSIBLE)[0]
     assert theirs == pytest.approx([float(log_probs[t, piece]) for t, piece in enumerate(target)], abs=TOLERANCE)
+
+
+def test_an_export_is_compared_on_the_cpu_with_as_many_threads_as_its_origin(
+    make_model: MakeModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exported(make_model(), tmp_path / "export")
+    monkeypatch.setattr("ctranslate2.get_cuda_device_count", lambda: 1)
+    monkeypatch.setattr("torch.get_num_threads", lambda: 3)
+    description = ExportDescription("ctranslate2", None, "en", "de", make_model().translate, {}, {})
+    write_description(tmp_path / "export", replace(description, sha256=checksums(tmp_path / "export")))
+    translator = open_export(tmp_path / "export").translator
+    assert (translator._translator.device, translator.n_workers) == ("cpu", 3)
 
 
 def test_every_batch_that_is_done_is_told(make_model: MakeModel, few_lines: GateLines, tmp_path: Path) -> None:
