@@ -2,7 +2,7 @@
 
 Its first lines are the metadata that the hub of Hugging Face reads
 (https://huggingface.co/docs/hub/model-cards#model-card-metadata). It is written with the model, and anew when more is
-known: by evaluate.py, and before it is published. The licence is what the file says already.
+known, by evaluate.py. The licence is what the file says already.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from transformer.config_file import load_config
 from transformer.config_translate import TranslateSettings
 from transformer.errors import ConfigError
 
-UNKNOWN_LICENCE = "unknown"
+Licence = Mapping[str, str | list[str]]
+"""The keys of the metadata that begin with `license`: itself, `license_name`, `license_link`."""
+
+UNKNOWN_LICENCE: Licence = {"license": "unknown"}
 UNDETERMINED = "und"  # a language, in ISO 639-2
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "chrf++": "chrF++", "ter": "TER", "comet": "COMET"}
 
@@ -62,13 +65,14 @@ def read_run(run: Path) -> RunFacts:
     except (ConfigError, OSError):
         return RunFacts()
     record = _read_json(run / "record.json")
-    corpora = {str(name): n for name, n in (record.get("corpora") or {}).items() if isinstance(n, int)}
+    recorded = record.get("corpora")
+    corpora = {name: n for name, n in recorded.items() if _is_figure(n)} if isinstance(recorded, dict) else {}
     found = [_read_json(path) for path in sorted((run / "translations").glob("*.json"))]
     train = settings.train.model_dump(exclude_defaults=True, exclude={"device", "threads"})
     return RunFacts(settings.name, corpora, train, [each for each in found if isinstance(each.get("metrics"), dict)])
 
 
-def model_card(model: ModelFacts, run: RunFacts, licence: str = UNKNOWN_LICENCE) -> str:
+def model_card(model: ModelFacts, run: RunFacts, licence: Licence = UNKNOWN_LICENCE) -> str:
     """The text, in Markdown with YAML before it."""
     settings = model.settings
     parts = [
@@ -87,19 +91,19 @@ def model_card(model: ModelFacts, run: RunFacts, licence: str = UNKNOWN_LICENCE)
         "## Settings",
         _settings(model, run),
         "## Licence",
-        f"{licence}: the line `license:` at the top of this file says so; change it there, and it stays when this file "
-        "is written anew.",
+        f"{_names(licence)}: the line `license:` at the top of this file says so; change it there, and it stays when "
+        "this file is written anew.",
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def front_matter(
-    src_lang: str, tgt_lang: str, licence: str, library: str | None = None, results: Sequence[Any] = ()
+    src_lang: str, tgt_lang: str, licence: Licence, library: str | None = None, results: Sequence[Any] = ()
 ) -> str:
     """The metadata of a card, between lines of dashes."""
     languages = [language for language in dict.fromkeys((src_lang, tgt_lang)) if language != UNDETERMINED]
     metadata: dict[str, Any] = {"language": languages} if languages else {}
-    metadata |= {"license": licence, "pipeline_tag": "translation", "tags": ["translation"]}
+    metadata |= {**licence, "pipeline_tag": "translation", "tags": ["translation"]}
     if library:
         metadata["library_name"] = library
     if results:
@@ -108,14 +112,27 @@ def front_matter(
     return f"---\n{yaml.safe_dump(metadata, sort_keys=False, width=120)}---"
 
 
-def stated_licence(card: Path) -> str:
+def stated_licence(card: Path) -> Licence:
     """The licence that a card has in its metadata; unknown, where it has none."""
     try:
         begin, head, *_ = re.split(r"^---\n", card.read_text(encoding="utf-8"), maxsplit=2, flags=re.MULTILINE)
-        stated = yaml.safe_load(head).get("license")
-    except (OSError, ValueError, AttributeError, yaml.YAMLError):
+        stated = {} if begin else dict(yaml.safe_load(head))
+    except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError):
         return UNKNOWN_LICENCE
-    return stated if not begin and isinstance(stated, str) and stated else UNKNOWN_LICENCE
+    kept = {key: value for key, value in stated.items() if str(key).startswith("license") and _is_text(value)}
+    return {**UNKNOWN_LICENCE, **kept}
+
+
+def _is_text(value: object) -> bool:
+    """Whether it is a string, or some."""
+    strings = value if isinstance(value, list) else [value]
+    return bool(strings) and all(isinstance(string, str) and string for string in strings)
+
+
+def _names(licence: Licence) -> str:
+    """As a reader wants to see them."""
+    names = licence.get("license_name", licence["license"])
+    return names if isinstance(names, str) else ", ".join(names)
 
 
 # --- its parts ---
@@ -194,15 +211,20 @@ def _figures(evaluation: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {
         key: figure
         for key, figure in evaluation["metrics"].items()
-        if key in METRICS and isinstance(figure, dict) and isinstance(figure.get("score"), int | float)
+        if key in METRICS and isinstance(figure, dict) and _is_figure(figure.get("score"))
     }
+
+
+def _is_figure(value: object) -> bool:
+    return isinstance(value, int | float) and abs(value) < 1e12  # in which nan is not, either
 
 
 def _shown(figure: Mapping[str, Any] | None) -> str:
     if figure is None:
         return ""
     interval = figure.get("interval")
-    return f"{figure['score']:.1f}" + (f" ({interval[0]:.1f}–{interval[1]:.1f})" if interval else "")
+    has_interval = isinstance(interval, list) and len(interval) == 2 and all(map(_is_figure, interval))
+    return f"{figure['score']:.1f}" + (f" ({interval[0]:.1f}–{interval[1]:.1f})" if has_interval else "")
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

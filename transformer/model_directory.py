@@ -31,7 +31,7 @@ from transformer.config import ModelSettings
 from transformer.config_translate import TranslateSettings
 from transformer.errors import RunError
 from transformer.model import Transformer
-from transformer.model_card import ModelFacts, RunFacts, model_card, read_run, stated_licence
+from transformer.model_card import Licence, ModelFacts, RunFacts, model_card, read_run, stated_licence
 
 FORMAT = 1  # raised whenever an older program could misread what a newer one writes
 WEIGHTS, DESCRIPTION, CARD = "model.safetensors", "model.json", "README.md"
@@ -100,8 +100,11 @@ def save_model(directory: Path, model: Model, weights: Mapping[str, Tensor] | No
     write_card(directory)
 
 
-def write_card(directory: Path, run: Path | None = None) -> None:
+def write_card(directory: Path, run: Path | None = None, licence: Licence | None = None) -> None:
     """Write the README.md of a model directory, with all that its run is known to have; the licence in it stays.
+
+    Args:
+        licence: in place of the one in it.
 
     Raises:
         RunError: the model is damaged.
@@ -128,9 +131,9 @@ def write_card(directory: Path, run: Path | None = None) -> None:
         n_tgt_pieces=tgt_table[0],
     )
     card = directory / CARD
-    text = model_card(facts, read_run(run) if run else RunFacts(), stated_licence(card))
+    text = model_card(facts, read_run(run) if run else RunFacts(), licence or stated_licence(card))
     with whole_file(card) as stream:
-        stream.write(text.encode())
+        stream.write(text.encode(errors="replace"))  # JSON may hold what is no character
 
 
 def save_vocabularies(directory: Path, model: Model) -> list[str]:
@@ -311,6 +314,8 @@ def _read_description(directory: Path) -> dict[str, Any]:
         sums = description["sha256"]  # of these files and no others: a name is never a way out of the directory
         if not isinstance(sums, dict) or sums.keys() not in _FILES:
             raise KeyError("sha256")
+        if not all(isinstance(description[key], str) for key in ("src_lang", "tgt_lang")):
+            raise TypeError("the languages are no text")
         return {key: description[key] for key in ("src_lang", "tgt_lang", "model", "translate", "sha256")}
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise RunError(

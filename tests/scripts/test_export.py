@@ -427,3 +427,15 @@ def test_a_run_says_early_what_its_exports_cannot_do_and_is_compared_on_its_vali
     assert "on 9 lines, validation lines of tiny: 9 greedy translations" in done.stdout
     assert "BLEU against references" in done.stdout
     assert call("train", "--config", "tiny.yaml", "export=[]").returncode == 0  # nothing of the training is changed
+
+
+def test_a_licence_stays_when_a_run_is_trained_on(call: Call, tiny: Path) -> None:
+    assert call("preprocess", "--config", "tiny.yaml").returncode == 0
+    assert call("train", "--config", "tiny.yaml", "train.max_steps=2").returncode == 0
+    card = Path("runs/tiny/model/README.md")
+    stated = "license: other\nlicense_name: ours"
+    card.write_text(card.read_text(encoding="utf-8").replace("license: unknown", stated), encoding="utf-8")
+    done = call("train", "--config", "tiny.yaml", "train.max_steps=4")
+    assert done.returncode == 0, done.stderr
+    text = card.read_text(encoding="utf-8")
+    assert stated in text and "max_steps: 4" in text

@@ -16,7 +16,8 @@ from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
 from data.vocabulary import Vocabulary
-from transformer.config import ModelSettings, TranslateSettings
+from transformer.config import ModelSettings, Settings, TranslateSettings
+from transformer.config_file import save_settings
 from transformer.errors import RunError
 from transformer.model_directory import (
     DESCRIPTION,
@@ -30,6 +31,7 @@ from transformer.model_directory import (
     save_model,
     sha256_of,
     vocabulary_hashes,
+    write_card,
 )
 
 Tie = Literal["three_way", "target", "source_target", "none"]
@@ -307,3 +309,19 @@ def test_loading_weights_into_a_network_that_trains_keeps_its_parameters(
     load_weights(one, dict(other.named_parameters()), tmp_path)
     assert [id(parameter) for parameter in one.parameters()] == before
     assert_close(one.state_dict(), other.state_dict(), rtol=0, atol=0)
+
+
+def test_text_that_is_no_text_does_not_keep_the_card_from_being_written(saved: Path, tmp_path: Path) -> None:
+    """A lone half of a pair of surrogates, as JSON may hold it."""
+    (tmp_path / "translations").mkdir()
+    (tmp_path / "translations" / "test.json").write_text('{"test_set": "\\ud800", "metrics": {"bleu": {"score": 1}}}')
+    save_settings(Settings(name="a-run"), tmp_path / "settings.yaml")
+    write_card(saved, tmp_path)
+    assert "| ? | None | 1.0 |" in (saved / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("language", [5, None, [], {"en": 1}])
+def test_a_language_that_is_no_text_is_refused(saved: Path, language: Any) -> None:
+    edit(saved, lambda d: d.update(src_lang=language))
+    with pytest.raises(RunError, match="the languages are no text"):
+        load_model(saved)

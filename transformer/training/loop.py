@@ -14,7 +14,8 @@ from transformer.errors import RunError
 from transformer.evaluation.report import draw_report
 from transformer.evaluation.tokenization import tokenizer_at_hand
 from transformer.files import remove_directory
-from transformer.model_directory import Model, save_model, write_card
+from transformer.model_card import stated_licence
+from transformer.model_directory import CARD, Model, save_model, write_card
 from transformer.training.averaging import average_checkpoints
 from transformer.training.checkpoint import (
     best_checkpoints,
@@ -245,7 +246,8 @@ def _finish(run: RunDirectory, state: TrainingState, model: Model, settings: Tra
         "average_last": last_checkpoints(run.checkpoints, k),
         "average_best": best_checkpoints(run.checkpoints, state.progress, best_by, k),
     }[settings.model_from] or [newest]
+    licence = stated_licence(run.model / CARD)  # of an earlier end
     with whole_directory(run.model) as partial:
         save_model(partial, model, average_checkpoints(chosen))
-        write_card(partial, run.path)
+        write_card(partial, run.path, licence)
     return run.model

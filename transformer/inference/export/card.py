@@ -6,14 +6,14 @@ from transformer.inference.export.description import ExportDescription
 from transformer.inference.export.gate import Gate, Parity
 from transformer.inference.export.obstacles import LIMITS
 from transformer.inference.export.target import Target
-from transformer.model_card import front_matter
+from transformer.model_card import Licence, front_matter
 from transformer.model_directory import Model
 
 N_EXAMPLES, LONGEST_EXAMPLE = 3, 200  # characters
 
 
 def export_card(
-    model: Model, target: Target, description: ExportDescription, gate: Gate, parity: Parity, licence: str
+    model: Model, target: Target, description: ExportDescription, gate: Gate, parity: Parity, licence: Licence
 ) -> str:
     """The text, in Markdown with the hub's metadata before it."""
     settings, title = model.settings, LIMITS[target.name].title

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from transformer.errors import ConfigError, RunError
 from transformer.inference.export.description import check_files, is_export, read_description
 from transformer.model_card import UNKNOWN_LICENCE, stated_licence
-from transformer.model_directory import CARD, check_model_directory, find_model, write_card
+from transformer.model_directory import CARD, check_model_directory, find_model
 
 INSTALL = "pip install huggingface_hub"
 OF_TRAINING = {"training.safetensors", "training.json"}  # of a checkpoint, and of no use to others
@@ -46,7 +46,7 @@ class Upload:
 
 
 def plan_upload(path: Path, repo: str) -> Upload:
-    """See that a model or an export is whole, and write the card of a model anew.
+    """See that a model or an export is whole; nothing is written.
 
     Raises:
         ConfigError: huggingface_hub is not installed, or the name is none.
@@ -61,28 +61,22 @@ def plan_upload(path: Path, repo: str) -> Upload:
         validate_repo_id(repo)
     except HFValidationError as error:
         raise ConfigError(f"--repo {repo}: not a name that the hub knows, such as USER/NAME ({error})") from error
+    if "/" not in repo:
+        raise ConfigError(f"--repo {repo}: not a name that the hub knows: it needs a user, such as USER/{repo}")
     if is_export(path):
         check_files(path, read_description(path))
         folder = path
     else:
         folder = find_model(path)
         check_model_directory(folder)
-        is_run = folder != path and (path / "settings.yaml").is_file()
-        write_card(folder, path if is_run else _run_of(folder))
     files = [file for file in folder.iterdir() if file.is_file() and not file.is_symlink()]
     names = sorted(file.name for file in files if not file.name.startswith(".") and file.name not in OF_TRAINING)
     return Upload(repo, folder, names)
 
 
-def _run_of(folder: Path) -> Path | None:
-    """The run whose model this is."""
-    run = folder.resolve().parent
-    return run if folder.resolve().name == "model" and (run / "settings.yaml").is_file() else None
-
-
 def licence_reminder(upload: Upload) -> str:
     """What is to be said about an unknown licence; empty where there is one."""
-    if stated_licence(upload.folder / CARD) != UNKNOWN_LICENCE:
+    if stated_licence(upload.folder / CARD)["license"] != UNKNOWN_LICENCE["license"]:
         return ""
     return (
         f"{upload.folder / CARD}: its licence is unknown, so nobody else may use the model: put one in the line "

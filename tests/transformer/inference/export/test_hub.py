@@ -13,9 +13,9 @@ from transformer.command_line import run_command
 from transformer.config import Settings
 from transformer.config_file import save_settings
 from transformer.errors import ConfigError, RunError
-from transformer.inference.export import hub
+from transformer.inference.export import command
 from transformer.inference.export.hub import licence_reminder, plan_upload, publish
-from transformer.model_directory import CARD, Model, save_model
+from transformer.model_directory import CARD, Model, save_model, write_card
 
 pytest.importorskip("huggingface_hub")
 FILES = ["README.md", "model.json", "model.safetensors", "vocabulary.model"]
@@ -49,7 +49,7 @@ class StandIn:
 def test_a_dry_run_lists_all_files_and_sends_none(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "publish", None)
+    monkeypatch.setattr(command, "publish", None)
     (run / "model" / ".hidden").write_text("secret")
     (run / "model" / "training.safetensors").write_text("large")
     arguments = ["export", str(run), "--to", "hub", "--repo", "me/a-model", "--dry-run"]
@@ -93,11 +93,24 @@ def test_a_licence_written_by_hand_stays_and_ends_the_reminder(run: Path) -> Non
     assert licence_reminder(plan_upload(run, "me/x"))
     card.write_text(card.read_text(encoding="utf-8").replace("license: unknown", "license: mit"), encoding="utf-8")
     assert licence_reminder(plan_upload(run, "me/x")) == ""
+    write_card(run / "model", run)
     assert "license: mit" in card.read_text(encoding="utf-8")
     assert licence_reminder(plan_upload(run / "model", "me/x")) == ""
 
 
-@pytest.mark.parametrize("repo", ["", "a/b/c", "with space", "-x", "../../etc"])
+@pytest.mark.parametrize("arguments", [["--dry-run"], []])
+def test_what_was_written_by_hand_is_uploaded_as_it_is(
+    run: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.setattr("huggingface_hub.HfApi", StandIn)
+    with (run / "model" / CARD).open("a", encoding="utf-8") as card:
+        card.write("\n## Thanks\n\nto all.\n")
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in (run / "model").iterdir()}
+    assert main(["export", str(run), "--to", "hub", "--repo", "me/x", *arguments]) == 0
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in (run / "model").iterdir()} == before
+
+
+@pytest.mark.parametrize("repo", ["", "a/b/c", "with space", "-x", "../../etc", "multi30k"])
 def test_names_that_the_hub_does_not_know_are_refused(run: Path, repo: str) -> None:
     with pytest.raises(ConfigError, match="not a name that the hub knows"):
         plan_upload(run, repo)
