@@ -1,9 +1,25 @@
-"""Links and leftovers in directories of checkpoints; `data.atomic` writes the files and directories themselves."""
+"""Checksums, links and leftovers; `data.atomic` writes the files and directories themselves."""
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from pathlib import Path
+
+from transformer.errors import RunError
+
+
+def sha256_of(path: Path) -> str:
+    """The checksum of a file, in hexadecimal.
+
+    Raises:
+        RunError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read ({error.strerror}); the directory is incomplete") from error
 
 
 def point_to(link: Path, target: str) -> None:

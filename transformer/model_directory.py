@@ -10,7 +10,6 @@ Nothing in it is a pickle; loading it executes nothing.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -30,6 +29,7 @@ from data.vocabulary import Vocabulary
 from transformer.config import ModelSettings
 from transformer.config_translate import TranslateSettings
 from transformer.errors import RunError
+from transformer.files import sha256_of
 from transformer.model import Transformer
 from transformer.model_card import Licence, ModelFacts, RunFacts, model_card, read_run, stated_licence
 
@@ -288,19 +288,6 @@ def check_model_directory(directory: Path) -> dict[str, Any]:
 def write_json(path: Path, value: Any) -> None:
     """Write JSON for people to read."""
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def sha256_of(path: Path) -> str:
-    """The checksum of a file, in hexadecimal.
-
-    Raises:
-        RunError: it cannot be read.
-    """
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise RunError(f"{path}: cannot be read ({error.strerror}); the directory is incomplete") from error
 
 
 def _read_description(directory: Path) -> dict[str, Any]:

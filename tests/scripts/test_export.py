@@ -231,6 +231,33 @@ def test_a_damaged_export_is_named(call: Call, exported: Path, lines: Path, tmp_
     assert str(Path("damaged") / name) in done.stderr
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"sha256": sums} for sums in ({}, [], "x", None, {"model.bin": 5}, [["model.bin", "x"]])]
+    + [{"target": 5}, {"src_lang": []}, {"quantization": 8}, {"parity": []}, {"translate": []}, {"format": "x"}],
+    ids=str,
+)
+def test_a_description_of_the_wrong_type_is_named(
+    call: Call, exported: Path, lines: Path, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    shutil.copytree(exported, tmp_path / "damaged")
+    file = tmp_path / "damaged" / "export.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    done = call("translate", "--model", "damaged", "--input", lines)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "damaged/export.json: " in done.stderr
+    assert "export the model again" in done.stderr
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "[]", "5", '{"format": 1}'], ids=["deep", "list", "number", "less"])
+def test_a_description_that_is_none_is_named(call: Call, tmp_path: Path, lines: Path, content: str) -> None:
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged/export.json").write_text(content)
+    done = call("translate", "--model", "damaged", "--input", lines)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "damaged/export.json: not the description of an export" in done.stderr
+
+
 # --- exporting ---
 
 

@@ -19,6 +19,7 @@ from data.vocabulary import Vocabulary
 from transformer.config import ModelSettings, Settings, TranslateSettings
 from transformer.config_file import save_settings
 from transformer.errors import RunError
+from transformer.files import sha256_of
 from transformer.model_directory import (
     DESCRIPTION,
     WEIGHTS,
@@ -29,7 +30,6 @@ from transformer.model_directory import (
     load_weights,
     new_network,
     save_model,
-    sha256_of,
     vocabulary_hashes,
     write_card,
 )

@@ -30,7 +30,7 @@ from tqdm import tqdm
 
 from data.atomic import whole_directory
 from transformer.errors import RunError
-from transformer.files import point_to, remove_directory, sweep
+from transformer.files import point_to, remove_directory, sha256_of, sweep
 from transformer.model import Transformer
 from transformer.model_directory import (
     DESCRIPTION,
@@ -43,7 +43,6 @@ from transformer.model_directory import (
     load_weights,
     save_model,
     save_tensors,
-    sha256_of,
     write_json,
 )
 from transformer.training.group import ALONE, Group

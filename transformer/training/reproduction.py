@@ -17,7 +17,8 @@ from data.atomic import whole_file
 from transformer.config import Settings
 from transformer.config_file import load_config
 from transformer.errors import RunError
-from transformer.model_directory import WEIGHTS, sha256_of
+from transformer.files import sha256_of
+from transformer.model_directory import WEIGHTS
 from transformer.training.record import Record, load_record
 
 RECORD, SETTINGS, CHOICES, METRICS = "record.json", "settings.yaml", "choices.json", "metrics.jsonl"

@@ -69,7 +69,10 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--repo", metavar="USER/NAME", help="of the hub; MODEL may be an export, too")
     parser.add_argument("--dry-run", action="store_true", help="only list what would be uploaded")
     args: argparse.Namespace = parser.parse_args(argv)
-    of_hub, of_export = args.repo or args.dry_run, args.output or args.input or args.quantization or args.overwrite
+    of_hub, of_export = (
+        args.repo or args.dry_run,
+        (args.output or args.input or args.reference or args.quantization or args.overwrite),
+    )
     if args.to == HUB and (of_export or not args.repo):
         parser.error("--to hub takes --repo USER/NAME and --dry-run, and nothing else")
     if args.to != HUB and (of_hub or not args.output):

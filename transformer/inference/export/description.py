@@ -5,16 +5,16 @@ Read without PyTorch, which needs longer to start than CTranslate2 to translate.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from transformer.config_translate import TranslateSettings
 from transformer.errors import RunError
+from transformer.files import sha256_of
 
 FORMAT = 1  # raised whenever an older program could misread what a newer one writes
 DESCRIPTION = "export.json"
@@ -64,30 +64,28 @@ def read_description(directory: Path) -> ExportDescription:
         record = json.loads(path.read_text(encoding="utf-8"))
         if record.pop("format") > FORMAT:
             raise RunError(f"{path}: written by a newer version of this program: update it, or export the model again")
-        return ExportDescription(**record | {"translate": TranslateSettings.model_validate(record["translate"])})
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, ValidationError) as error:
-        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else repr(error)
+        return TypeAdapter(ExportDescription).validate_python(record)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        found = error.errors()[0] if isinstance(error, ValidationError) else None
+        reason = f"{'.'.join(map(str, found['loc']))}: {found['msg']}" if found else repr(error)
         raise RunError(f"{path}: not the description of an export ({reason}): export the model again") from error
 
 
 def checksums(directory: Path) -> dict[str, str]:
     """SHA-256 of every file of a folder but export.json, in hexadecimal."""
     files = sorted(path for path in directory.iterdir() if path.name != DESCRIPTION)
-    return {path.name: _sha256(path) for path in files}
+    return {path.name: sha256_of(path) for path in files}
 
 
 def check_files(directory: Path, description: ExportDescription) -> None:
     """Compare every file with the checksum noted when it was written.
 
     Raises:
-        RunError: one is missing, truncated or altered.
+        RunError: one is missing, truncated or altered, or none was noted.
     """
+    if not description.sha256:
+        raise RunError(f"{directory / DESCRIPTION}: has no checksums (sha256): export the model again")
     for name, expected in description.sha256.items():
         path = directory / Path(name).name  # a name is never a way out of the folder
-        if not path.is_file() or _sha256(path) != expected:
+        if not path.is_file() or sha256_of(path) != expected:
             raise RunError(f"{path}: missing, truncated or altered since it was exported: export the model again")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

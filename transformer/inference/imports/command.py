@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,15 +27,18 @@ def import_command(argv: Sequence[str]) -> int:
     )
     args = parser.parse_args(argv)
     check_output(args.output, args.overwrite)
+    if args.languages and not all(code.strip() and code.isprintable() for code in args.languages):
+        raise ConfigError(f"--languages {shlex.join(args.languages)}: give two codes, such as en de")
     model = _read(args.source, args.vocabulary)
     if args.languages:
         model = replace(model, src_lang=args.languages[0], tgt_lang=args.languages[1])
     with whole_directory(args.output) as directory:
         save_model(directory, model)
+    output = shlex.quote(str(args.output))
     size = sum(parameter.numel() for parameter in model.network.parameters())
     sizes = f"{len(model.src_vocabulary):,} source and {len(model.tgt_vocabulary):,} target pieces"
     print(f"{model.src_lang} → {model.tgt_lang}: {size:,} parameters, {sizes}\nwrote  {args.output}")
-    print(f"next   python translate.py --model {args.output}, or train.py with train.init_from={args.output}")
+    print(f"next   python translate.py --model {output}, or train.py with train.init_from={output}")
     return 0
 
 
@@ -61,6 +65,8 @@ def _read(source: Path, lists: Sequence[Path] | None) -> Model:
                 f"that it was trained with, this writes both:\n\n{VOCABULARY_COMMAND}\n"
             )
         return import_seed(source, *lists)
+    if lists is not None:
+        raise ConfigError("--vocabulary belongs to a checkpoint (a file): the folders of Hugging Face have their own")
     if not source.exists():
         raise RunError(f"{source}: there is no such file or folder")
     if (source / DESCRIPTION).is_file():

@@ -7,6 +7,7 @@ of a model directory that computes the same.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -98,17 +99,18 @@ def _check_files(folder: Path, is_separate: bool) -> None:
 
 def conversion_command(folder: Path) -> str:
     """The command that writes model.safetensors out of pytorch_model.bin."""
-    path = str(folder).replace("\\", "\\\\").replace("'", "\\'").replace('"', '\\"').replace("$", "\\$")
+    paths = (shlex.quote(str((folder / name).absolute())) for name in (PICKLE, WEIGHTS))
     return (
-        'python -c "import torch; from safetensors.torch import save_file; '
-        f"weights = torch.load('{path}/{PICKLE}', weights_only=True); "
-        f"save_file({{n: t.clone() for n, t in weights.items()}}, '{path}/{WEIGHTS}')\""
+        'python -c "import sys, torch; from safetensors.torch import save_file; old, new = sys.argv[1:]; '
+        'weights = torch.load(old, weights_only=True); save_file({n: t.clone() for n, t in weights.items()}, new)" '
+        + " ".join(paths)
     )
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
+        json.dumps(content, ensure_ascii=False).encode()  # the half of a pair of surrogates is no text
     except (OSError, ValueError, RecursionError) as error:
         raise RunError(f"{path}: cannot be read as JSON ({error})") from error
     if not isinstance(content, dict):

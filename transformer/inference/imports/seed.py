@@ -143,6 +143,7 @@ def _layout(path: Path, with_tag: bool) -> Layout:
     """pad, unk, bos, eos, the tag, all else in its order."""
     try:
         words = json.loads(path.read_text(encoding="utf-8"))
+        json.dumps(words, ensure_ascii=False).encode()  # the half of a pair of surrogates is no text
     except (OSError, ValueError, RecursionError) as error:
         raise RunError(f"{path}: cannot be read as JSON ({error})") from error
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words) or {*SPECIALS} - {*words}:

@@ -132,7 +132,9 @@ def test_what_is_no_model_is_told(tmp_path: Path) -> None:
     "arguments",
     [
         ["--to", "hub"],
-        ["--to", "hub", "--repo", "me/x", "--output", "folder"],
+        *(["--to", "hub", "--repo", "me/x", option, "x"] for option in ("--output", "--input", "--reference")),
+        ["--to", "hub", "--repo", "me/x", "--overwrite"],
+        ["--to", "hub", "--repo", "me/x", "--quantization", "int8"],
         ["--to", "huggingface"],
         ["--to", "huggingface", "--output", "folder", "--repo", "me/x"],
     ],

@@ -45,6 +45,29 @@ def test_what_is_there_stays_unless_told(
     assert "--overwrite" in capsys.readouterr().err
 
 
+def test_options_without_sense_are_refused(
+    make_marian: MakeMarian, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make_marian()
+    for options, words in (
+        (("--vocabulary", "a", "b"), "--vocabulary belongs to a checkpoint"),
+        (("--languages", "", "de"), "--languages '' de: give two codes"),
+        (("--languages", "en", " "), "give two codes"),
+        (("--languages", "e\x01", "de"), "give two codes"),
+    ):
+        assert run(folder, "--output", tmp_path / "out", *options) == 2
+        assert words in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()
+
+
+def test_the_command_to_try_next_can_be_pasted(
+    make_marian: MakeMarian, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(make_marian(), "--output", tmp_path / "a`b c") == 0
+    [command] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("next")]
+    assert f"--model '{tmp_path}/a`b c'," in command
+
+
 def test_what_is_no_model_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()

@@ -185,15 +185,19 @@ class Explosive:
         raise AssertionError
 
 
-def test_a_pickle_is_never_opened_and_the_command_that_converts_it_is_named(make_marian: MakeMarian) -> None:
-    folder = make_marian(name="with 'odd' \"name\" $HOME")
+@pytest.mark.parametrize("name", ["with 'odd' \"name\" $HOME", "a`touch pwned`b $(touch pwned) \\"])
+def test_a_pickle_is_never_opened_and_the_command_that_converts_it_is_named(
+    make_marian: MakeMarian, name: str, tmp_path: Path
+) -> None:
+    folder = make_marian(name=name)
     expected = load_file(folder / "model.safetensors")
     torch.save(expected, folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
     message = refusal(folder)
     assert "model.safetensors is missing" in message and "pytorch_model.bin is a pickle" in message
     (command,) = [line for line in message.splitlines() if line.startswith("python -c")]
-    subprocess.run(command.replace("python", sys.executable, 1), shell=True, check=True)
+    subprocess.run(command.replace("python", sys.executable, 1), shell=True, check=True, cwd=tmp_path)
+    assert not (tmp_path / "pwned").exists()
     assert_close(load_file(folder / "model.safetensors"), expected, rtol=0, atol=0)
 
 
@@ -239,7 +243,11 @@ def test_a_configuration_that_cannot_be_kept_is_refused(
 
 
 @pytest.mark.parametrize("name", ["config.json", "vocab.json", "tokenizer_config.json", "generation_config.json"])
-@pytest.mark.parametrize("content", [b"{", b"[]", b"\xff", b"[" * 100_000], ids=["cut", "list", "bytes", "deep"])
+@pytest.mark.parametrize(
+    "content",
+    [b"{", b"[]", b"\xff", b"[" * 100_000, b'{"source_lang": "\\ud800"}', b'{"\\udfff": 0}'],
+    ids=["cut", "list", "bytes", "deep", "half", "half key"],
+)
 def test_damaged_json_is_named(name: str, content: bytes, make_marian: MakeMarian) -> None:
     folder = make_marian()
     (folder / name).write_bytes(content)

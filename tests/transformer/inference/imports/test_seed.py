@@ -148,6 +148,7 @@ def test_other_checkpoints_are_told_apart(tmp_path: Path) -> None:
     [
         (WORDS[1:], "not a list of all words"),
         ([*WORDS, 5], "not a list of all words"),
+        ([*WORDS, "\ud800"], "cannot be read as JSON"),
         ({"the": 1}, "not a list of all words"),
         ([*WORDS, "mouse"], "13 rows, but the list has 14 words"),
         ([*WORDS[:-1], "cat"], "twice the same"),
