@@ -177,12 +177,16 @@ class Vocabulary:
         """The pieces as sentencepiece spells them (`▁` begins a word), for people to look at; never join them."""
         return [self._processor.id_to_piece(int(i)) for i in ids]
 
+    def all_pieces(self) -> list[str]:
+        """The piece of every id, in order."""
+        return self.pieces(range(len(self)))
+
 
 def have_equal_ids(one: Vocabulary, other: Vocabulary) -> bool:
     """Whether each id is the same piece in both, so that they can share embeddings, however they cut text."""
     if one is other:
         return True
-    return len(one) == len(other) and one.pieces(range(len(one))) == other.pieces(range(len(other)))
+    return len(one) == len(other) and one.all_pieces() == other.all_pieces()
 
 
 def _load_processor(model: bytes, name: str) -> Any:
