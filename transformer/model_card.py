@@ -222,9 +222,10 @@ def _is_figure(value: object) -> bool:
 def _shown(figure: Mapping[str, Any] | None) -> str:
     if figure is None:
         return ""
-    interval = figure.get("interval")
-    has_interval = isinstance(interval, list) and len(interval) == 2 and all(map(_is_figure, interval))
-    return f"{figure['score']:.1f}" + (f" ({interval[0]:.1f}–{interval[1]:.1f})" if has_interval else "")
+    match figure.get("interval"):
+        case [low, high] if _is_figure(low) and _is_figure(high):
+            return f"{figure['score']:.1f} ({low:.1f}–{high:.1f})"
+    return f"{figure['score']:.1f}"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -109,7 +109,7 @@ def _mean_bonus(steps: Sequence[CachedStep]) -> Callable[[], Tensor]:
 
 def _continues_word(vocabulary: Vocabulary) -> Tensor:
     """(V,) `word_continuations` of a vocabulary; of bytes, those that are or begin letters of alphabets."""
-    continues = word_continuations(vocabulary.pieces(range(len(vocabulary))))
+    continues = word_continuations(vocabulary.all_pieces())
     if vocabulary.has_bytes:
         first = vocabulary.n_special
         # From 0xC3: Latin letters with marks, Greek, Cyrillic … Hebrew, Arabic; what begins with 0xE0 can be anything.

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from data.prepared import load_vocabularies
 from data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary
 from transformer.config_translate import TranslateSettings
 from transformer.errors import ConfigError, RunError
@@ -66,11 +67,9 @@ class CTranslate2Translator:
         )
         self.max_sentences = max_sentences
         self.src_lang = self.tgt_lang = "any"  # a description says them
-        joint = directory / "vocabulary.model"
-        self.src_vocabulary = Vocabulary.load(joint if joint.is_file() else directory / "src.model")
-        self.tgt_vocabulary = self.src_vocabulary if joint.is_file() else Vocabulary.load(directory / "tgt.model")
-        self._src_pieces = self.src_vocabulary.pieces(range(len(self.src_vocabulary)))
-        self._tgt_pieces = self.tgt_vocabulary.pieces(range(len(self.tgt_vocabulary)))
+        self.src_vocabulary, self.tgt_vocabulary = load_vocabularies(directory)
+        self._src_pieces = self.src_vocabulary.all_pieces()
+        self._tgt_pieces = self.tgt_vocabulary.all_pieces()
         self._tgt_ids = {piece: number for number, piece in enumerate(self._tgt_pieces)}
         self.prefix = [] if settings.tag is None else [_tag_id(settings.tag, self.src_vocabulary)]
         threads, on_gpu = threads or _n_threads(), _is_on_gpu(device)

@@ -132,7 +132,7 @@ def _identities(vocabulary: Vocabulary) -> list[Hashable]:
 
     A tag `<bt>` is not the text `<bt>`.
     """
-    pieces = vocabulary.pieces(range(len(vocabulary)))
+    pieces = vocabulary.all_pieces()
     return [i if i <= EOS_ID else (piece, i < vocabulary.n_special) for i, piece in enumerate(pieces)]
 
 

@@ -83,7 +83,7 @@ def refusal(directory: Path, src: Vocabulary, tgt: Vocabulary, **model: Any) -> 
 
 
 def strings(vocabulary: Vocabulary) -> list[str]:
-    return vocabulary.pieces(range(len(vocabulary)))
+    return vocabulary.all_pieces()
 
 
 def tied_with(network: Transformer, use: str) -> list[str]:

@@ -21,26 +21,20 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from data.vocabulary import UNK_ID, Vocabulary
+from data.vocabulary import UNK_ID
 from transformer.attention import MultiHeadAttention
 from transformer.config import ModelSettings
 from transformer.embeddings import TokenEmbedding, sinusoidal_positions
 from transformer.inference.ctranslate2_translator import CTranslate2Translator
 from transformer.inference.export.description import ExportDescription
 from transformer.inference.export.gate_lines import LONGEST
-from transformer.inference.export.obstacles import LONGEST_SOURCE
+from transformer.inference.export.obstacles import LONGEST_SOURCE, N_POSITIONS, RULED_OUT
 from transformer.inference.export.target import Target
 from transformer.inference.line_translator import Progress
 from transformer.inference.search.beam_search import IMPOSSIBLE
 from transformer.layers import FeedForward, Residual
 from transformer.model import Transformer
 from transformer.model_directory import Model, save_vocabularies
-
-N_POSITIONS = LONGEST_SOURCE + 2
-"""Of sinusoidal ones: for a tag and </s>, too. For the base model they are 4 MiB."""
-
-RULED_OUT = -1e4
-"""e to this is 0 in fp32, and it is a number in fp16."""
 
 Array = npt.NDArray[np.float32]
 
@@ -145,8 +139,8 @@ def specification(model: Model) -> Any:
 
     network, settings = model.network, model.settings
     spec = TransformerSpec(_encoder(network, settings), _decoder(network, settings))
-    spec.register_source_vocabulary(_pieces(model.src_vocabulary))
-    spec.register_target_vocabulary(_pieces(model.tgt_vocabulary))
+    spec.register_source_vocabulary(model.src_vocabulary.all_pieces())
+    spec.register_target_vocabulary(model.tgt_vocabulary.all_pieces())
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = settings.norm_epsilon
     return spec
@@ -260,10 +254,6 @@ def _set_norm(spec: Any, norm: nn.Module) -> None:
     spec.gamma = _numbers(norm.weight)
     if isinstance(norm, nn.LayerNorm):
         spec.beta = _numbers(norm.bias)
-
-
-def _pieces(vocabulary: Vocabulary) -> list[str]:
-    return vocabulary.pieces(range(len(vocabulary)))
 
 
 def _numbers(tensor: Tensor) -> Array:

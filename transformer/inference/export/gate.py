@@ -103,7 +103,7 @@ class Gate:
         self.limits = length_limits(settings, model.src_vocabulary.encode(given.lines))
         self.greedy = list(self.translator.translations(given.lines, progress=progress, annotate=True))
         self.texts = [translation.text for translation in self.greedy]
-        ids = {piece: i for i, piece in enumerate(model.tgt_vocabulary.pieces(range(len(model.tgt_vocabulary))))}
+        ids = {piece: i for i, piece in enumerate(model.tgt_vocabulary.all_pieces())}
         self.targets = [[ids[piece] for piece in translation.pieces or ()] for translation in self.greedy]
         searcher = Translator(model.network, *vocabularies, beam, "cpu")
         searcher.search.rules = replace(searcher.search.rules, impossible=impossible)

@@ -25,12 +25,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary, have_equal_ids
+from data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, have_equal_ids
 from transformer.config import ModelSettings
 from transformer.embeddings import sinusoidal_positions
 from transformer.inference.export.description import ExportDescription
 from transformer.inference.export.gate_lines import LONGEST
-from transformer.inference.export.obstacles import LONGEST_SOURCE
+from transformer.inference.export.obstacles import LONGEST_SOURCE, N_POSITIONS, RULED_OUT
 from transformer.inference.export.target import Target
 from transformer.inference.imports.marian_weights import interleaving, permuted, places
 from transformer.inference.line_translator import Progress
@@ -39,10 +39,7 @@ from transformer.inference.units import in_batches
 from transformer.inference.workers import Workers
 from transformer.model_directory import Model, save_tensors
 
-N_POSITIONS = LONGEST_SOURCE + 2
 NORM_EPSILON = 1e-5
-RULED_OUT = -1e4
-"""e to this is 0 in fp32, and it is a number in fp16."""
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}
 N_AT_ONCE, CHARACTERS = 32, 2**13  # sentences of a batch, and characters with padding
@@ -51,7 +48,7 @@ N_AT_ONCE, CHARACTERS = 32, 2**13  # sentences of a batch, and characters with p
 def write(model: Model, directory: Path, quantization: str | None) -> None:
     """Weights and settings of the network, of the search and of the tokenizer."""
     save_tensors(directory / "model.safetensors", weights(model), {"format": "pt"})
-    src, tgt = (_strings(vocabulary) for vocabulary in (model.src_vocabulary, model.tgt_vocabulary))
+    src, tgt = (vocabulary.all_pieces() for vocabulary in (model.src_vocabulary, model.tgt_vocabulary))
     files = {
         "config.json": network_config(model),
         "generation_config.json": search_config(model),
@@ -207,10 +204,6 @@ def tokenizer_config(model: Model) -> dict[str, Any]:
         "eos_token": eos,
         "extra_special_tokens": tags,
     }
-
-
-def _strings(vocabulary: Vocabulary) -> list[str]:
-    return vocabulary.pieces(range(len(vocabulary)))
 
 
 # --- the other side ---

@@ -16,6 +16,12 @@ from transformer.config_translate import TranslateSettings
 LONGEST_SOURCE = 2046
 """Pieces that CTranslate2 reads at once, with a tag and </s> 2,048: so many sinusoidal positions are exported."""
 
+N_POSITIONS = LONGEST_SOURCE + 2
+"""Of sinusoidal ones; for the base model they are 4 MiB."""
+
+RULED_OUT = -1e4
+"""The bias of pieces that are no outcomes: e to this is 0 in fp32, and it is a number in fp16."""
+
 
 @dataclass(frozen=True)
 class SearchLimit:

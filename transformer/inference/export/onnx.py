@@ -27,6 +27,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from data.prepared import load_vocabularies
 from data.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary
 from transformer.attention import KeyValues
 from transformer.embeddings import rotations
@@ -232,9 +233,7 @@ def open_export(directory: Path) -> Opened:
         onnxruntime.InferenceSession(str(directory / name), options, providers=["CPUExecutionProvider"])
         for name in ("encoder.onnx", "decoder.onnx")
     )
-    joint = directory / "vocabulary.model"
-    src_vocabulary = Vocabulary.load(joint if joint.is_file() else directory / "src.model")
-    tgt_vocabulary = src_vocabulary if joint.is_file() else Vocabulary.load(directory / "tgt.model")
+    src_vocabulary, tgt_vocabulary = load_vocabularies(directory)
     tag = read_description(directory).translate.tag
     found = None if tag is None else src_vocabulary.tag_id(tag)
     return Opened(encoder, decoder, src_vocabulary, tgt_vocabulary, [] if found is None else [found])

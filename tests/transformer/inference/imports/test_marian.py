@@ -34,7 +34,7 @@ def strings(folder: Path) -> dict[int, str]:
 def theirs_of(model: Model, folder: Path) -> list[int | None]:
     """Of each of our ids that is a row there, its number there."""
     rows: dict[str, int] = {string: i for i, string in strings(folder).items()}
-    pieces = model.tgt_vocabulary.pieces(range(len(model.tgt_vocabulary)))
+    pieces = model.tgt_vocabulary.all_pieces()
     found = [rows.get(piece) for piece in pieces]
     start = json.loads((folder / "config.json").read_text())["decoder_start_token_id"]
     return [None, found[1], start, *found[3:]]
@@ -61,7 +61,7 @@ def test_what_is_not_in_vocab_json_is_read_as_unknown_and_never_written(make_mar
     folder = make_marian(bias=False)
     model = import_marian(folder)
     known, network = strings(folder).values(), model.network
-    pieces = model.src_vocabulary.pieces(range(len(model.src_vocabulary)))
+    pieces = model.src_vocabulary.all_pieces()
     (extra,) = [i for i, piece in enumerate(pieces) if i > EOS_ID and piece not in known]
     table = network.encoder.embedding.table.weight
     assert torch.equal(table[extra], table[1])

@@ -75,7 +75,7 @@ def test_logits_are_those_of_its_network(options: Options, tmp_path: Path) -> No
     )
     logits = model.network.double()(src, tgt)
     assert_close(
-        logits[0, :, ours(model.tgt_vocabulary.pieces(range(len(model.tgt_vocabulary))))],
+        logits[0, :, ours(model.tgt_vocabulary.all_pieces())],
         expected[0],
         atol=1e-5,
         rtol=0,
