@@ -195,7 +195,7 @@ def test_when_the_disk_is_full_the_checkpoint_before_stays(
 def test_no_space_left_is_one_sentence_that_says_what_is_safe(
     tmp_path: Path, save: Save, trained: Trained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(tensors: dict[str, Tensor], path: Path) -> None:
+    def full(tensors: dict[str, Tensor], path: Path, *_: object) -> None:
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
     monkeypatch.setattr(model_directory, "save_file", full)

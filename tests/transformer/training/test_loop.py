@@ -330,7 +330,7 @@ def test_a_full_disk_costs_no_more_than_the_checkpoint_at_hand(
 ) -> None:
     run, saved = RunDirectory(tmp_path), 0
 
-    def full(tensors: dict[str, Tensor], path: Path) -> None:
+    def full(tensors: dict[str, Tensor], path: Path, *_: object) -> None:
         nonlocal saved
         saved += 1
         if saved == 4:  # the state of the second checkpoint, whose weights are written already
