@@ -34,10 +34,9 @@ from tqdm import tqdm
 from benchmarks.machine import machine_facts
 from data.errors import DataError
 from data.lines import read_lines
-from transformer.command_line import CommandParser, run_command
+from transformer.command_line import CommandParser, positive, run_command
 from transformer.config import ModelSettings
 from transformer.config_translate import TranslateSettings
-from transformer.inference.command.arguments import positive
 from transformer.inference.ctranslate2_translator import CTranslate2Translator
 from transformer.inference.export.command import TARGETS, write_export
 from transformer.inference.export.description import ExportDescription
