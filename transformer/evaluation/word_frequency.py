@@ -27,7 +27,7 @@ def rarest_words(lines: Sequence[str], train: IdSequences, vocabulary: Vocabular
         return np.full(len(lines), -1)
     wanted, place = np.unique(words.keys, return_inverse=True)
     times = np.zeros(len(wanted), np.int64)
-    begins = np.array([piece.startswith("▁") for piece in vocabulary.pieces(range(len(vocabulary)))])
+    begins = np.array([piece.startswith("▁") for piece in vocabulary.all_pieces()])
     with tqdm(total=len(train), desc="rare words", unit=" lines", disable=None, delay=2) as bar:
         for first in range(0, len(train), _AT_ONCE):
             offsets = train.offsets[first : first + _AT_ONCE + 1]
