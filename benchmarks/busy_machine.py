@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.environ[VARIABLE] = ROUNDS_AWAKE[name]
             with another_program() if busy else nothing_else():
                 speeds[name, busy].append(trained(Path(folder)))
-    text = render(speeds)
+    text = render(speeds, args.repeats)
     path = ROOT / "benchmarks/results/busy_machine.md"
     write_lines(path, text.split("\n"))
     print(text, f"wrote {path}", sep="\n\n")
@@ -99,7 +99,7 @@ def trained(folder: Path) -> float:
     return float((end["n_tokens"] - begin["n_tokens"]) / (end["seconds"] - begin["seconds"]))
 
 
-def render(speeds: dict[tuple[str, bool], list[float]]) -> str:
+def render(speeds: dict[tuple[str, bool], list[float]], repeats: int) -> str:
     """The table in Markdown."""
     facts = machine_facts()
     rows = []
@@ -115,7 +115,8 @@ def render(speeds: dict[tuple[str, bool], list[float]]) -> str:
             "",
             "    python benchmarks/busy_machine.py",
             "",
-            "Target tokens/s of the network of configs/multi30k.yaml with two threads, median (range), in turn.",
+            "Target tokens/s of the network of configs/multi30k.yaml with two threads, on the built-in grammar's text.",
+            f"Median (range) of {repeats} runs, in turn.",
             "",
             f"| rounds awake ({VARIABLE}) | machine free | one core busy |",
             "|---|---|---|",

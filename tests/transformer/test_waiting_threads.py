@@ -31,4 +31,4 @@ def test_waiting_is_short_unless_the_user_has_chosen(module: str, given: str | N
     command = [sys.executable, "-c", PROGRAM.format(module=module)]
     root = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, encoding="utf-8", check=True)
-    assert done.stdout == f"{given or 10000}\n"
+    assert done.stdout == f"{given or 1000}\n"
