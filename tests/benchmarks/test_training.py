@@ -12,6 +12,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.training import Shape, Workload, describe, drawn, flops_per_token, goals
+from benchmarks.training_peers import runs
 from benchmarks.training_peers.ours import made_batch
 from benchmarks.training_peers.plain import Network
 from benchmarks.training_peers.runs import Run, System, train
@@ -159,7 +160,10 @@ def test_the_goal_is_measured_on_the_fastest_of_the_others() -> None:
 # --- a program ---
 
 
-def test_a_program_is_timed_in_as_many_intervals_as_wanted(workload: Workload, tmp_path: Path) -> None:
+def test_a_program_is_timed_in_as_many_intervals_as_wanted(
+    workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "PATIENCE_SECONDS", 0.0)  # other tests may run beside this one
     found = train(System("plain", "plain", Path(sys.executable)), workload.task.folder, 2, tmp_path / "log")
     assert len(found.tokens_per_second) == 2
     assert all(rate > 0 for rate in found.tokens_per_second)

@@ -30,7 +30,7 @@ from transformer.model_directory import Model
 MakeModel = Callable[..., Model]
 
 PAIRS = list(combinations_of_pairs())
-FEW = 2  # networks that the fast tests export, as tracing one takes seconds
+FEW = 1  # networks that the fast tests export, as tracing one takes seconds
 
 
 def exported(model: Model, folder: Path) -> Opened:
