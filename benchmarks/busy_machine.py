@@ -4,7 +4,7 @@
 
 The network of configs/multi30k.yaml is trained on the built-in grammar's text, by train.py with two threads: on a free
 machine, and beside a program that keeps one core busy. Either with the 300,000 rounds that a thread of GNU OpenMP stays
-awake by its own default, or with those that `transformer` sets. In turn; nothing else may run meanwhile. Takes four
+awake by its own default, or with those that `transformer` sets. In turn; nothing else may run meanwhile. Takes three
 minutes on two cores. The result is printed and written to benchmarks/results/busy_machine.md.
 """
 
@@ -29,7 +29,7 @@ from benchmarks.machine import machine_facts
 from benchmarks.scripts import ROOT
 from benchmarks.tiny_run import NAME, Program, finish, prepare, train_command
 from data.lines import write_lines
-from transformer.command_line import CommandParser, run_command
+from transformer.command_line import CommandParser, positive, run_command
 
 VARIABLE = "GOMP_SPINCOUNT"
 ROUNDS_AWAKE = {"GNU OpenMP's 300,000": "300000", f"this project's {int(os.environ[VARIABLE]):,}": os.environ[VARIABLE]}
@@ -55,7 +55,7 @@ BUSY = [sys.executable, "-c", "while True: pass"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Train in turn, write the table."""
     parser = CommandParser(prog="benchmarks/busy_machine.py", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--repeats", type=int, default=3, metavar="N", help="runs of each kind (3)")
+    parser.add_argument("--repeats", type=positive, default=2, metavar="N", help="runs of each kind (2)")
     args = parser.parse_args(argv)
     ways = [(name, busy) for busy in (False, True) for name in ROUNDS_AWAKE]
     speeds: dict[tuple[str, bool], list[float]] = {way: [] for way in ways}

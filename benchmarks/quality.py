@@ -274,8 +274,8 @@ def render(results: Sequence[Mapping[str, Any]]) -> str:
             "|---|---|---|---|---|---|---|---|",
             *facts,
             "",
-            "Minutes are those of training, validation and saving included. Settings that are not the defaults of",
-            "`transformer/config.py`:",
+            "Minutes are those of training, with validation, saving and whatever else the machine did meanwhile;",
+            "tokens/s are the median of the updates. Settings that are not the defaults of `transformer/config.py`:",
             "",
             *settings,
         ]
