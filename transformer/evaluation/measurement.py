@@ -65,7 +65,7 @@ class Measures:
             DataError: the numbers of lines differ, or there are none; or COMET is to judge without sources.
             ConfigError, RunError: as `tokenization.load_metrics`.
         """
-        check_counts(hypotheses, test.references[0])
+        check_counts(hypotheses, test.references[0], test.name)
         found = count(load_metrics(self.tokenizer_used, self.tgt_lang), hypotheses, test.references)
         if self.comet:
             if test.src is None:

@@ -76,16 +76,17 @@ def score(hypotheses: Sequence[str], references: Sequence[str], tokenizer: str =
     )
 
 
-def check_counts(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Raises DataError when the numbers of lines differ, or there are none."""
+def check_counts(hypotheses: Sequence[str], references: Sequence[str], test: str = "") -> None:
+    """Raises DataError, with the name of the test set, when the numbers of lines differ, or there are none."""
+    of = f" of {test}" if test else ""
     # sacrebleu's Python interface cuts the longer list in silence; only its command line compares the counts.
     if len(hypotheses) != len(references):
         raise DataError(
-            f"{len(hypotheses)} hypotheses but {len(references)} references: line N of one must translate line N of "
-            "the other. Nothing was scored; look for a lost, added or split line."
+            f"{len(hypotheses)} hypotheses but {len(references)} references{of}: line N of one must translate line "
+            "N of the other. Nothing was scored; look for a lost, added or split line."
         )
     if not hypotheses:
-        raise DataError("0 hypotheses and 0 references: there is nothing to score.")
+        raise DataError(f"0 hypotheses and 0 references{of}: there is nothing to score.")
 
 
 def why_zero(bleu: BLEUScore) -> str:

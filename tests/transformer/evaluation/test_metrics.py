@@ -54,6 +54,12 @@ def test_b1_unequal_numbers_of_lines_are_an_error_with_both_numbers(n_hypotheses
             scorer(lines[:n_hypotheses], lines[:n_references])
 
 
+def test_b1_of_several_test_sets_the_one_that_is_wrong_is_named() -> None:
+    test = TestSet("news", None, [["Ein Satz.", "Noch einer."]])
+    with pytest.raises(DataError, match="1 hypotheses but 2 references of news"):
+        measure(test, Output(["Ein Satz."]), Measures("en", "de"))
+
+
 def test_no_lines_at_all_are_an_error() -> None:
     for scorer in (score, literature_figure):
         with pytest.raises(DataError, match="nothing to score"):
